@@ -1,0 +1,162 @@
+"""The command line: ``cgverify`` and ``python -m cgverify``.
+
+Exit codes: 0 fine, 1 findings, 2 usage, environment or unreadable input. Findings go to standard output, in plain text
+where that is not a terminal; an error is one line on standard error: what, why, what to do. PyTorch and Thunder are
+imported inside the commands, so that ``--help`` and a mistyped option cost nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from cgverify import __version__
+
+if TYPE_CHECKING:
+    from cgverify.checking import Checked
+
+app = typer.Typer(
+    name="cgverify",
+    help="Prove, run and hunt: CUDA graphs as a transform of Lightning Thunder traces.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+class Format(str, Enum):
+    """How findings are written."""
+
+    text = "text"
+    json = "json"
+    github = "github"
+
+
+class Device(str, Enum):
+    """Where ``cuda`` tensors live."""
+
+    auto = "auto"
+    emulated = "emulated"
+    cuda = "cuda"
+
+
+TargetOption = Annotated[
+    str,
+    typer.Option(help="cgverify, thunder, module:attribute, FILE.py:attribute, or an attribute of the checked file."),
+]
+DeviceOption = Annotated[Device, typer.Option(help="auto takes a GPU where there is one, else the emulation.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = app(args=arguments or ["--help"], prog_name="cgverify", standalone_mode=False)
+    except CommandError as error:
+        return _fail(str(error))
+    except ImportError as error:
+        return _fail(f"cannot import what this command needs: {error}")
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted")
+    except Exception as error:
+        if hasattr(error, "format_message"):  # a usage error: its class lives in click or in typer, by typer's version
+            return _fail(f"{error.format_message()} See cgverify --help.")
+        traceback.print_exc()
+        return _fail("this is a fault in cgverify: please report it with the lines above")
+    return code if isinstance(code, int) else 0
+
+
+class CommandError(Exception):
+    """A command cannot go on; the message says in one line what, why, and what to do."""
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cgverify {__version__}")
+        raise typer.Exit(0)
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options of ``cgverify`` itself, before a command's."""
+
+
+@app.command()
+def check(
+    location: Annotated[str, typer.Argument(metavar="FILE.py:FUNC", help="The function whose traces are checked.")],
+    target: TargetOption = "cgverify",
+    format: Annotated[Format, typer.Option(help="How findings are written.")] = Format.text,
+    inputs: Annotated[str | None, typer.Option(help='Arguments, as in "f32[4,4] i64[4]".')] = None,
+    device: DeviceOption = Device.auto,
+) -> int:
+    """Verify what a transform makes of a function: 0 proved, 1 not.
+
+    The function's arguments come from FUNC_inputs(device) in the same file, or from --inputs.
+    """
+    from cgverify.checking import CheckError, check_function
+
+    try:
+        checked = check_function(location, target=target, inputs=inputs, device=device.value)
+    except CheckError as error:
+        raise CommandError(str(error)) from error
+    print(_render(checked, format))
+    return 0 if checked.ok else 1
+
+
+def _render(checked: Checked, format: Format) -> str:
+    if format is Format.json:
+        reports = [json.loads(report.render("json")) for report in checked.reports]
+        return json.dumps({"subject": checked.subject, "ok": checked.ok, "reports": reports}, indent=2)
+    lines = [report.render(format.value) for report in checked.reports]
+    if format is Format.text:
+        lines.append(f"{checked.subject}: {'proved' if checked.ok else 'not proved'}")
+    return "\n".join(line for line in lines if line)
+
+
+@app.command()
+def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A rule's code, such as CG401.")]) -> int:
+    """Print what a rule checks, why, and what to do."""
+    from cgverify.verifier import registry
+
+    try:
+        print(registry.explain(code.upper()))
+    except KeyError as error:
+        raise CommandError(f"unknown code {code!r}: no rule has it; the rules are {', '.join(_codes())}") from error
+    return 0
+
+
+@app.command()
+def doctor() -> int:
+    """Say what works here: Python, PyTorch, Thunder, the GPU, the emulation."""
+    from cgverify.doctor import examine
+
+    findings = list(examine())
+    console = Console(highlight=False, soft_wrap=True)
+    words = {True: "[green]yes[/]", False: "[red]no [/]", None: "-  "}
+    for finding in findings:
+        console.print(f"{finding.part:<14} {words[finding.works]} {escape(finding.found)}")
+    return 2 if any(finding.works is False for finding in findings) else 0
+
+
+def _codes() -> list[str]:
+    from cgverify.verifier import registry
+
+    return [rule.code for rule in registry.rules()]
+
+
+def _fail(message: str) -> int:
+    """Print one line to standard error and return the exit code for it."""
+    print(f"error: {message}", file=sys.stderr)
+    return 2

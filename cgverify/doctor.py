@@ -1,0 +1,103 @@
+"""Examines this machine: which parts of cgverify work here, and what to do about those that do not."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+
+__all__ = ["Finding", "examine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the examination.
+
+    Attributes:
+        part: what was examined.
+        works: whether it does; None where it is merely absent and not needed.
+        found: versions and names, or the error and its remedy.
+    """
+
+    part: str
+    works: bool | None
+    found: str
+
+
+def examine() -> Iterator[Finding]:
+    """Try each part in the order in which they need each other; a part that fails does not stop the next."""
+    for part, attempt in _ATTEMPTS.items():
+        try:
+            yield attempt()
+        except Exception as error:
+            yield Finding(part, False, f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+def _python() -> Finding:
+    supported = (3, 10) <= sys.version_info[:2] < (3, 14)
+    remedy = "" if supported else "; cgverify needs Python >=3.10,<3.14"
+    return Finding("Python", supported, f"{platform.python_version()} on {platform.platform()}{remedy}")
+
+
+def _torch() -> Finding:
+    import torch
+
+    built_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
+    return Finding("PyTorch", True, f"{torch.__version__}, {built_for}, {torch.get_num_threads()} threads")
+
+
+def _thunder() -> Finding:
+    import thunder
+    import torch
+
+    doubled = thunder.jit(lambda x: x + x)(torch.ones(2))
+    executors = ", ".join(executor.name for executor in thunder.get_default_executors())
+    return Finding("Thunder", doubled.tolist() == [2.0, 2.0], f"{metadata.version('lightning-thunder')}, {executors}")
+
+
+def _gpu() -> Finding:
+    import torch
+
+    if not torch.cuda.is_available():
+        return Finding("GPU", None, "none: the emulation is used in its place")
+    names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+    return Finding("GPU", _graph_replays(), names)
+
+
+def _emulation() -> Finding:
+    from cgverify.emulation import EmulatedCUDA
+
+    with EmulatedCUDA():
+        return Finding("emulation", _graph_replays(), "CUDA graphs on the CPU")
+
+
+def _graph_replays() -> bool:
+    """Capture x * 2, replay it on a new value of x, and look at the result."""
+    import torch
+
+    x = torch.ones(4, device="cuda")
+    y = x * 2  # warm-up
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+    x.fill_(3)
+    graph.replay()
+    return bool(y.cpu().tolist() == [6.0] * 4)
+
+
+def _plugin() -> Finding:
+    registered = [point.value for point in metadata.entry_points(group="pytest11") if point.name == "cgverify"]
+    found = registered[0] if registered else "not registered: install the package (pip install -e .), then run pytest"
+    return Finding("pytest plugin", bool(registered), found)
+
+
+_ATTEMPTS: dict[str, Callable[[], Finding]] = {
+    "Python": _python,
+    "PyTorch": _torch,
+    "Thunder": _thunder,
+    "GPU": _gpu,
+    "emulation": _emulation,
+    "pytest plugin": _plugin,
+}
