@@ -1,7 +1,7 @@
 """Diagnostics and reports: what a check found, where, with what evidence, and how to say it.
 
-Message shape: the first line says what is wrong in the trace's own names and stands alone; notes carry the evidence, each
-with a location where there is one; help says what to change.
+Message shape: the first line says what is wrong in the trace's own names and stands alone; notes carry the evidence,
+each with a location where there is one; help says what to change.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ class Location:
     """Where something stands.
 
     Attributes:
-        trace: the trace's function name, with the side where it matters: `computation`, `computation (before)`, `CUDAGraph0`.
-        op: index of the bound symbol in that trace, None for the trace as a whole.
-        text: the op as the trace prints it.
-        source: `file:line` of the user's code, where known.
+        trace: the trace's function name, with the side where it matters: `computation`, `computation (before)`,
+        `CUDAGraph0`. op: index of the bound symbol in that trace, None for the trace as a whole. text: the op as the
+        trace prints it. source: `file:line` of the user's code, where known.
     """
 
     trace: str
@@ -94,7 +93,7 @@ class Diagnostic:
             "severity": self.severity.value,
             "message": self.message,
             "location": _location_dict(self.location),
-            "notes": [{"message": n.message, "location": n.location and _location_dict(n.location)} for n in self.notes],
+            "notes": [{"message": n.message, "location": _location_dict(n.location)} for n in self.notes],
             "help": self.help,
         }
 
@@ -105,7 +104,9 @@ class Diagnostic:
         if self.location.source and ":" in self.location.source:
             path, _, line = self.location.source.rpartition(":")
             properties += [f"file={_escape_property(path)}", f"line={line}"]
-        body = "\n".join([self.message, *(f"note: {n.message}" for n in self.notes), *([f"help: {self.help}"] if self.help else [])])
+        body = "\n".join(
+            [self.message, *(f"note: {n.message}" for n in self.notes), *([f"help: {self.help}"] if self.help else [])]
+        )
         return f"::{level} {','.join(properties)}::{_escape_data(body)}"
 
 
@@ -167,7 +168,9 @@ class VerificationError(Exception):
         self.report = report
 
 
-def _location_dict(location: Location) -> dict[str, Any]:
+def _location_dict(location: Location | None) -> dict[str, Any] | None:
+    if location is None:
+        return None
     return {"trace": location.trace, "op": location.op, "text": location.text, "source": location.source}
 
 

@@ -203,7 +203,9 @@ def op_text(trace: TraceCtx, bsym: BoundSymbol, limit: int = 160) -> str:
     """The first printed line of `bsym`, comments and nesting left out, at most `limit` characters."""
     with tracectx(trace):
         lines = bsym.python(indent=0, print_depth=1)
-    line = next((line.strip() for line in lines if line.strip() and not line.strip().startswith("#")), str(bsym.sym.name))
+    line = next(
+        (line.strip() for line in lines if line.strip() and not line.strip().startswith("#")), str(bsym.sym.name)
+    )
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

@@ -21,7 +21,9 @@ class OutputRole(Enum):
     """What a region's output may be to the caller; which of the two it is shows at capture."""
 
     FRESH = "fresh"  # memory of the graph: the caller gets a copy in memory of its own
-    MAY_ALIAS_INPUT = "may-alias-input"  # perhaps an input or a view of one: the caller then gets a view of its own tensor
+    MAY_ALIAS_INPUT = (
+        "may-alias-input"  # perhaps an input or a view of one: the caller then gets a view of its own tensor
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,230 @@
+"""The transform as users meet it: `CUDAGraphTransform` for `thunder.jit`, `cuda_graph_transform` for one trace.
+
+This is where transform, verifier and runtime meet: the transform rewrites a trace, the verifier proves the rewrite, and
+the runtime executes its regions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+import warnings
+import weakref
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from thunder.core.prims import PrimIDs
+from thunder.core.trace import TraceCtx, TraceTag
+from thunder.core.transform_common import Transform
+
+from cgverify.diagnostics import Report, VerificationError
+from cgverify.ir import view_trace
+from cgverify.plan import CapturePlan, Region
+from cgverify.runtime.region import GraphedRegion, Runtime
+from cgverify.runtime.stats import RuntimeStats
+from cgverify.transform.driver import rewrite_trace
+from cgverify.transform.effects import Capturable
+from cgverify.transform.roles import compute_static_names
+from cgverify.verifier import contracts, verify, verify_pair
+
+DISABLE = "CGVERIFY_DISABLE"
+
+OnUnproved = Literal["raise", "ungraphed"]
+
+# emitted trace -> the trace it was made from, so that a backward trace can be proved together with its forward trace
+_originals: weakref.WeakKeyDictionary[TraceCtx, TraceCtx] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """What a transform did to each trace it saw, in order.
+
+    Attributes:
+        plans: one per trace: its regions, and each op left out with reason and source line.
+    """
+
+    plans: tuple[CapturePlan, ...]
+
+    def render(self) -> str:
+        """Text: a heading per trace, then its regions, then the ops left out."""
+        lines: list[str] = []
+        for plan in self.plans:
+            regions, left_out = _count(len(plan.regions), "region"), _count(len(plan.left_out), "op")
+            lines.append(f"{plan.trace}: {regions}, {left_out} left out")
+            for region in plan.regions:
+                inputs = ", ".join(entry.name for entry in region.inputs)
+                outputs = ", ".join(entry.name for entry in region.outputs)
+                size = _count(len(region.ops), "op")
+                lines.append(f"  {region.name}({inputs}) -> [{outputs}]: {size} on {region.device}")
+            for left in plan.left_out:
+                where = f"  [{left.source}]" if left.source else ""
+                lines.append(f"  left out: {left.symbol}: {left.reason}{where}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class CUDAGraphTransform(Transform):
+    """Graphs every run of capturable CUDA ops in the traces of a jitted function, and proves each rewrite.
+
+    Use it as `thunder.jit(fn, transforms=[CUDAGraphTransform()])`. Results, writes and random numbers are those of
+    `thunder.jit(fn)` with the same executors. With the environment variable `CGVERIFY_DISABLE=1` traces stay as they
+    are.
+
+    Args:
+        verify: whether to prove each emitted trace before it may run.
+        on_unproved: what to do with a trace that could not be proved: `"raise"` a `VerificationError`, or keep the
+            original trace, un-graphed, and warn (`"ungraphed"`).
+        max_graphs: most CUDA graphs alive at once over all traces and regions; the least recently used goes first.
+        capturable: names or ids of ops that you vouch for as capturable and free of hidden writes, or a predicate on
+            bound symbols.
+        check: `"first"` compares the first replay of each graph with its un-graphed body, bit for bit.
+        comments: whether traces say, above each op left out, why.
+
+    Raises:
+        ValueError: an argument has none of the values listed here.
+    """
+
+    def __init__(
+        self,
+        *,
+        verify: bool = True,
+        on_unproved: OnUnproved = "raise",
+        max_graphs: int = 64,
+        capturable: Capturable | None = None,
+        check: Literal["first"] | None = None,
+        comments: bool = False,
+    ) -> None:
+        super().__init__()
+        if on_unproved not in ("raise", "ungraphed"):
+            raise ValueError(f"on_unproved={on_unproved!r} is neither 'raise' nor 'ungraphed'")
+        if check not in (None, "first"):
+            raise ValueError(f"check={check!r} is neither None nor 'first'")
+        if isinstance(max_graphs, bool) or not isinstance(max_graphs, int) or max_graphs < 1:
+            raise ValueError(
+                f"max_graphs={max_graphs!r} is not a positive integer: to run without graphs set {DISABLE}=1"
+            )
+        if isinstance(capturable, str):
+            raise ValueError(f"capturable={capturable!r} is one string: pass a collection of names, {{{capturable!r}}}")
+        self._verify = verify
+        self._on_unproved = on_unproved
+        self._capturable: Capturable = () if capturable is None else capturable
+        self._comments = comments
+        self._runtime = Runtime(max_graphs, check_first=check == "first")
+        self._plans: list[CapturePlan] = []
+        self._compiling = threading.local()  # the forward trace whose backward trace may come next
+
+    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
+        """Rewrites one execution trace; Thunder calls it with the forward trace, then with its backward trace.
+
+        Raises:
+            VerificationError: the rewrite could not be proved and `on_unproved` is `"raise"`.
+            TypeError: `computation_trace` is not a Thunder trace.
+        """
+        view_trace(computation_trace)  # says what is wrong with something that is no trace, graphs on or off
+        backward = is_backward(computation_trace)
+        emitted = self.rewrite(
+            computation_trace, forward=getattr(self._compiling, "forward", None) if backward else None
+        )
+        self._compiling.forward = None if backward else emitted
+        return emitted
+
+    def rewrite(self, trace: TraceCtx, *, forward: TraceCtx | None = None) -> TraceCtx:
+        """Rewrites `trace`; `forward` is the (rewritten or original) forward trace of a backward trace."""
+        view_trace(trace)
+        if os.environ.get(DISABLE, "0") not in ("", "0"):
+            return trace
+        static = frozenset() if forward is None else compute_static_names(view_trace(forward))
+        rewrite = rewrite_trace(
+            trace, self._make_callable, capturable=self._capturable, static=static, comments=self._comments
+        )
+        emitted = rewrite.trace
+        if self._verify and emitted is not trace and not self._is_proved(trace, emitted, forward):
+            return trace
+        self._plans.append(rewrite.plan)
+        if emitted is not trace:
+            _originals[emitted] = trace
+        return emitted
+
+    def report(self) -> PartitionReport:
+        """Regions of each trace seen so far; each op left out, with reason and source line."""
+        return PartitionReport(tuple(self._plans))
+
+    def stats(self) -> RuntimeStats:
+        """What the runtime did so far and what it holds."""
+        return self._runtime.stats()
+
+    def reset(self) -> None:
+        """Drops every graph and its memory; jitted functions stay usable and start again un-graphed."""
+        self._runtime.reset()
+
+    def _make_callable(self, region: Region, body: TraceCtx) -> GraphedRegion:
+        run = body.python_callable()
+        return GraphedRegion(region, body, run, inspect.getsource(inspect.unwrap(run)), self._runtime)
+
+    def _is_proved(self, before: TraceCtx, after: TraceCtx, forward: TraceCtx | None) -> bool:
+        trusted = frozenset() if callable(self._capturable) else frozenset(self._capturable)
+        contract = replace(contracts.CGVERIFY, trusted=trusted) if trusted else None
+        report = verify(before, after, contract=contract)
+        if report.ok and forward is not None:
+            pair = (_originals.get(forward, forward), forward)
+            report = verify_pair(forward=pair, backward=(before, after), contract=contract)
+        if report.ok:
+            return True
+        if self._on_unproved == "raise":
+            raise VerificationError(report)
+        warnings.warn(_unproved(report), RuntimeWarning, stacklevel=3)
+        return False
+
+
+def cuda_graph_transform(
+    trace: TraceCtx,
+    *,
+    forward: TraceCtx | None = None,
+    verify: bool = True,
+    on_unproved: OnUnproved = "raise",
+    max_graphs: int = 64,
+    capturable: Capturable | None = None,
+    check: Literal["first"] | None = None,
+    comments: bool = False,
+) -> TraceCtx:
+    """Graphs what can be graphed in one execution trace, proves the rewrite, and returns the new trace.
+
+    Args:
+        trace: an execution trace, such as `thunder.last_traces(jitted)[-1]` or
+        `thunder.last_backward_traces(jitted)[-1]`. forward: for a backward trace, its forward trace as this function
+        returned it. verify: see `CUDAGraphTransform`, as for the other arguments. on_unproved: see there. max_graphs:
+        see there. capturable: see there. check: see there. comments: see there.
+
+    Returns:
+        The rewritten trace; `trace` itself if nothing in it can be graphed.
+
+    Raises:
+        TypeError: `trace` or `forward` is not a Thunder trace.
+        ValueError: an argument has an unknown value.
+        VerificationError: the rewrite could not be proved and `on_unproved` is `"raise"`.
+    """
+    transform = CUDAGraphTransform(
+        verify=verify,
+        on_unproved=on_unproved,
+        max_graphs=max_graphs,
+        capturable=capturable,
+        check=check,
+        comments=comments,
+    )
+    return transform.rewrite(trace, forward=forward)
+
+
+def is_backward(trace: TraceCtx) -> bool:
+    """Whether the trace is a backward trace: tagged so, or taking lists of saved tensors and cotangents apart."""
+    return TraceTag.BACKWARD in trace.tags or any(b.sym.id is PrimIDs.UNPACK_SEQUENCE for b in trace.bound_symbols)
+
+
+def _unproved(report: Report) -> str:
+    return f"the rewrite of {report.subject} could not be proved; it runs un-graphed\n{report.render()}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

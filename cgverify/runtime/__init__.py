@@ -1,0 +1,1 @@
+"""Runs a plan: un-graphed first call, capture, replay. Knows torch.cuda and plans, not Thunder."""

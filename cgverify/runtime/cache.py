@@ -1,0 +1,82 @@
+"""The entries of all regions of one transform: seen, captured or failed; the least recently used goes first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+REMEMBERED = 1024
+"""How many entries that are no graph (seen once, or failed) a transform remembers."""
+
+
+class Closable(Protocol):
+    """Something that holds device memory until it is closed."""
+
+    def close(self) -> None:
+        """Gives the memory back."""
+
+
+Graph = TypeVar("Graph", bound=Closable)
+Mark = TypeVar("Mark")
+
+
+class EntryCache(Generic[Graph, Mark]):
+    """At most `max_graphs` graphs, and at most `REMEMBERED` marks for entries that have none.
+
+    Both are keyed by (region, description) and evicted least recently used first. An evicted graph is closed.
+    """
+
+    def __init__(self, max_graphs: int) -> None:
+        self._max_graphs = max_graphs
+        self._graphs: OrderedDict[Hashable, Graph] = OrderedDict()
+        self._marks: OrderedDict[Hashable, Mark] = OrderedDict()
+
+    def graph(self, key: Hashable) -> Graph | None:
+        """The graph of an entry, now the most recently used one."""
+        found = self._graphs.get(key)
+        if found is not None:
+            self._graphs.move_to_end(key)
+        return found
+
+    def mark(self, key: Hashable) -> Mark | None:
+        """What is remembered of an entry without a graph."""
+        found = self._marks.get(key)
+        if found is not None:
+            self._marks.move_to_end(key)
+        return found
+
+    def put_mark(self, key: Hashable, mark: Mark) -> None:
+        """Remembers `mark` for an entry, and drops its graph if it has one."""
+        graph = self._graphs.pop(key, None)
+        if graph is not None:
+            graph.close()
+        self._marks[key] = mark
+        self._marks.move_to_end(key)
+        if len(self._marks) > REMEMBERED:
+            self._marks.popitem(last=False)
+
+    def put_graph(self, key: Hashable, graph: Graph) -> None:
+        """Adds a graph; evicts the least recently used ones above the limit."""
+        self._marks.pop(key, None)
+        self._graphs[key] = graph
+        while len(self._graphs) > self._max_graphs:
+            _, evicted = self._graphs.popitem(last=False)
+            evicted.close()
+
+    def drop(self, owner: Hashable) -> None:
+        """Forgets all entries whose key starts with `owner`."""
+        for key in [key for key in self._graphs if isinstance(key, tuple) and key[0] == owner]:
+            self._graphs.pop(key).close()
+        for key in [key for key in self._marks if isinstance(key, tuple) and key[0] == owner]:
+            del self._marks[key]
+
+    def clear(self) -> None:
+        """Closes every graph and forgets every mark."""
+        while self._graphs:
+            self._graphs.popitem()[1].close()
+        self._marks.clear()
+
+    def graphs(self) -> Iterator[Graph]:
+        """The graphs alive, least recently used first."""
+        return iter(tuple(self._graphs.values()))

@@ -1,0 +1,72 @@
+"""`check="first"`: one replay against the un-graphed body on copies of the same arguments, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from cgverify.plan import Region
+from cgverify.runtime.layout import buffer_like, copyable
+
+
+def differs_from_body(
+    region: Region,
+    body: Callable[..., Sequence[torch.Tensor]],
+    args: Sequence[torch.Tensor],
+    replay: Callable[[], list[torch.Tensor]],
+) -> tuple[list[torch.Tensor], str | None]:
+    """Replays, runs the body on copies from the same generator state, and compares.
+
+    Returns:
+        The results to hand out and what differs, None for nothing. On a difference the results, the written arguments
+        and the generator are those of the body.
+    """
+    device = torch.device(region.device)
+    copies = [_copy(arg) for arg in args]
+    state = torch.cuda.get_rng_state(device)
+    results = replay()
+    replayed = torch.cuda.get_rng_state(device)
+    torch.cuda.set_rng_state(state, device)
+    expected = list(body(*copies))
+    difference = _difference(region, args, copies, results, expected)
+    if difference is None and not torch.equal(replayed, torch.cuda.get_rng_state(device)):
+        difference = "the generator's position"
+    if difference is None:
+        return results, None
+    for entry, arg, copy in zip(region.inputs, args, copies, strict=True):
+        if entry.written:
+            copyable(arg).copy_(copyable(copy))
+    for result, value in zip(results, expected, strict=True):
+        copyable(result).copy_(copyable(value))
+    return results, difference
+
+
+def _difference(
+    region: Region,
+    args: Sequence[torch.Tensor],
+    copies: Sequence[torch.Tensor],
+    results: Sequence[torch.Tensor],
+    expected: Sequence[torch.Tensor],
+) -> str | None:
+    for entry, arg, copy in zip(region.inputs, args, copies, strict=True):
+        if not _same_bits(arg, copy):
+            return f"input `{entry.name}` after the call"
+    for output, result, value in zip(region.outputs, results, expected, strict=True):
+        if not _same_bits(result, value):
+            return f"result `{output.name}`"
+    return None
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    copy = buffer_like(tensor)
+    if tensor.numel():
+        copyable(copy).copy_(copyable(tensor))
+    return copy
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.dtype is not other.dtype or one.size() != other.size() or one.stride() != other.stride():
+        return False
+    as_bytes = [t.contiguous().view(torch.uint8) if t.dim() else t.reshape(1).view(torch.uint8) for t in (one, other)]
+    return torch.equal(*as_bytes)

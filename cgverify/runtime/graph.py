@@ -1,0 +1,237 @@
+"""One captured graph: its static buffers, and the three steps of a call: copy in, replay, copy out.
+
+What a result is to the caller shows at capture, from addresses: a result that lies in the memory of an input becomes
+the caller's own tensor or a view of it; everything else lies in the graph's memory and is copied to fresh memory on
+each call, results that share memory together, so that they share memory again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from cgverify.plan import InputRole, Region
+from cgverify.runtime.guards import Refusal
+from cgverify.runtime.layout import (
+    ALIGNMENT,
+    buffer_like,
+    copyable,
+    may_overlap_itself,
+    span,
+    storage_address,
+)
+from cgverify.runtime.pool import LOCK, capture
+
+Body = Callable[..., Sequence[torch.Tensor]]
+Result = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], torch.Tensor]
+"""Makes one result from the call's arguments and the fresh tensors of the call."""
+
+
+class CaptureRefusedError(Exception):
+    """The captured body cannot be served by a graph.
+
+    Attributes:
+        refusal: why.
+    """
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.value)
+        self.refusal = refusal
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Graph memory that several results share, copied out as bytes so that they share memory again."""
+
+    source: torch.Tensor  # flat uint8 view of the graph's memory
+    room: int  # bytes to allocate: the source's, rounded up so that every dtype can view them
+
+
+class CapturedGraph:
+    """A graph for one entry of one region.
+
+    Args:
+        region: the plan.
+        body: what to capture; called once, on static buffers.
+        args: the call's arguments: they give sizes, strides, alignments, and the addresses of static inputs.
+        copied: positions of static inputs that are copied because their address did not stay.
+
+    Raises:
+        CaptureRefusedError: a result aliases an input in a way that no view can reproduce.
+        Exception: whatever the capture raised.
+    """
+
+    def __init__(self, region: Region, body: Body, args: Sequence[torch.Tensor], copied: frozenset[int]) -> None:
+        self.device = torch.device(region.device)
+        allocated = torch.cuda.memory_allocated(self.device)
+        in_place = [entry.role is InputRole.STATIC and k not in copied for k, entry in enumerate(region.inputs)]
+        self._copied = [k for k, stays in enumerate(in_place) if not stays and args[k].numel()]
+        self._written_back = [k for k in self._copied if region.inputs[k].written]
+        self._written_in_place = [k for k, stays in enumerate(in_place) if stays and region.inputs[k].written]
+        buffers = [arg if stays else buffer_like(arg) for stays, arg in zip(in_place, args, strict=True)]
+        self._sinks = [copyable(buffers[k]) for k in self._copied]
+        self._narrowed = [sink is not buffers[k] for k, sink in zip(self._copied, self._sinks, strict=True)]
+        self._buffers = {k: buffers[k] for k in self._copied}
+        graph, results = capture(body, buffers, self.device)
+        self._graph: torch.cuda.CUDAGraph | None = graph
+        self._stream = torch.cuda.current_stream(self.device)
+        self._done = torch.cuda.Event()
+        self._done.record(self._stream)
+        self._fresh: list[torch.Tensor] = []  # results in graph memory, each alone in its storage
+        self._blocks: list[_Block] = []
+        # a body may return one tensor under two names; the caller then gets one tensor under two names
+        positions = {id(result): k for k, result in enumerate({id(r): r for r in results}.values())}
+        self._order = [positions[id(result)] for result in results]
+        self._results: list[Result] = self._plan_results(buffers, list({id(r): r for r in results}.values()))
+        self.bytes_held = max(0, torch.cuda.memory_allocated(self.device) - allocated)
+
+    def replay(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """One call: the region's results for `args`, in memory of the caller's own.
+
+        The caller holds the runtime's lock, so the three steps are enqueued together; another stream's call first waits
+        for the last one to finish.
+        """
+        if self._graph is None:
+            raise RuntimeError("this graph was closed: drop the jitted function or keep its transform alive")
+        stream = torch.cuda.current_stream(self.device)
+        if stream != self._stream:
+            stream.wait_event(self._done)
+            self._stream = stream
+        if self._copied:
+            torch._foreach_copy_(self._sinks, self._sources(args))
+        self._graph.replay()
+        if self._written_back:
+            torch._foreach_copy_([args[k] for k in self._written_back], [self._buffers[k] for k in self._written_back])
+        for k in self._written_in_place:
+            if not args[k].is_inference():
+                torch.autograd.graph.increment_version(args[k])  # the replay wrote it unseen by autograd
+        fresh = self._copy_out()
+        self._done.record(stream)
+        made = [make(args, fresh) for make in self._results]
+        return [made[k] for k in self._order]
+
+    @property
+    def copies(self) -> int:
+        """Tensors copied per call, in, back and out."""
+        return len(self._copied) + len(self._written_back) + len(self._fresh) + len(self._blocks)
+
+    def close(self) -> None:
+        """Waits for the last replay, then gives the graph's memory back."""
+        with LOCK:
+            graph, self._graph = self._graph, None
+            if graph is None:
+                return
+            self._done.synchronize()
+            graph.reset()
+            self._sinks, self._fresh, self._blocks, self._results, self._buffers = [], [], [], [], {}
+
+    def __del__(self) -> None:
+        if getattr(self, "_graph", None) is not None and not sys.is_finalizing():
+            self.close()
+
+    def _sources(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [
+            copyable(args[k]) if narrowed else args[k] for k, narrowed in zip(self._copied, self._narrowed, strict=True)
+        ]
+
+    def _copy_out(self) -> list[torch.Tensor]:
+        """Fresh copies of `_fresh`, then fresh bytes of `_blocks`."""
+        out = [
+            torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=self.device) for t in self._fresh
+        ]  # not empty_like: it does not keep the strides of every dense layout
+        sources = list(self._fresh)
+        sinks = list(out)
+        for block in self._blocks:
+            room = torch.empty(block.room, dtype=torch.uint8, device=self.device)
+            out.append(room)
+            sinks.append(room[: block.source.numel()])
+            sources.append(block.source)
+        if sinks:
+            torch._foreach_copy_(sinks, sources)
+        return out
+
+    def _plan_results(self, buffers: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> list[Result]:
+        makers: list[Result | None] = [_alias_of_input(result, buffers) for result in results]
+        groups: dict[int, list[int]] = {}
+        for k, maker in enumerate(makers):
+            if maker is None:
+                # tensors without memory share none: each is a group of its own
+                address = storage_address(results[k]) if results[k].numel() else -1 - k
+                groups.setdefault(address, []).append(k)
+        shared: list[list[int]] = []
+        for members in groups.values():
+            if len(members) == 1 and _is_dense(results[members[0]]):
+                makers[members[0]] = _nth_fresh(len(self._fresh))
+                self._fresh.append(results[members[0]])
+            else:
+                shared.append(members)
+        for members in shared:
+            start, block = _block_of([results[k] for k in members])
+            position = len(self._fresh) + len(self._blocks)
+            self._blocks.append(block)
+            for k in members:
+                makers[k] = _view_of_block(position, results[k], start)
+        return [maker for maker in makers if maker is not None]
+
+
+def _alias_of_input(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Result | None:
+    for k, buffer in enumerate(buffers):
+        if result is buffer:
+            return _nth_argument(k)
+    if not result.numel():
+        return None
+    address = storage_address(result)
+    for k, buffer in enumerate(buffers):
+        if buffer.numel() and storage_address(buffer) == address:
+            if result.dtype is not buffer.dtype or result.is_conj() or result.is_neg():
+                raise CaptureRefusedError(Refusal.UNSUPPORTED_ALIAS)
+            return _view_of_argument(k, result, (result.data_ptr() - buffer.data_ptr()) // buffer.element_size())
+    if result.is_conj() or result.is_neg():
+        raise CaptureRefusedError(Refusal.UNSUPPORTED_ALIAS)
+    return None
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    size, stride = tensor.size(), tensor.stride()
+    return span(size, stride) == tensor.numel() and not may_overlap_itself(size, stride)
+
+
+def _block_of(members: Sequence[torch.Tensor]) -> tuple[int, _Block]:
+    """Start address (a multiple of `ALIGNMENT`) and block of the bytes that `members`, all of one storage, touch."""
+    start = min(t.data_ptr() for t in members) // ALIGNMENT * ALIGNMENT
+    end = max(t.data_ptr() + span(t.size(), t.stride()) * t.element_size() for t in members)
+    storage = members[0].untyped_storage()
+    raw = torch.empty(0, dtype=torch.uint8, device=members[0].device)
+    raw.set_(storage, start - storage.data_ptr(), (end - start,), (1,))
+    return start, _Block(raw, -(-(end - start) // ALIGNMENT) * ALIGNMENT)
+
+
+def _nth_argument(position: int) -> Result:
+    return lambda args, fresh: args[position]
+
+
+def _nth_fresh(position: int) -> Result:
+    return lambda args, fresh: fresh[position]
+
+
+def _view_of_argument(position: int, result: torch.Tensor, delta: int) -> Result:
+    size, stride = result.size(), result.stride()
+
+    def make(args: Sequence[torch.Tensor], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
+        argument = args[position]
+        return argument.as_strided(size, stride, argument.storage_offset() + delta)
+
+    return make
+
+
+def _view_of_block(position: int, result: torch.Tensor, start: int) -> Result:
+    size, stride, dtype = result.size(), result.stride(), result.dtype
+    offset = (result.data_ptr() - start) // result.element_size()
+
+    def make(args: Sequence[torch.Tensor], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
+        return fresh[position].view(dtype).as_strided(size, stride, offset)
+
+    return make

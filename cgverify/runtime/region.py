@@ -1,0 +1,164 @@
+"""A region as the emitted trace calls it: un-graphed at first, captured at the second call of an entry, replayed after.
+
+An entry is one description of the arguments (`guards.describe`). Its first call runs the body as it is, which also
+warms the kernels up; so nothing runs twice, and no state has to be put back. A capture executes nothing. A capture
+that fails marks the entry: it stays un-graphed, and says so once.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+import weakref
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import torch
+
+from cgverify.plan import InputRole, Region
+from cgverify.runtime.cache import EntryCache
+from cgverify.runtime.check import differs_from_body
+from cgverify.runtime.graph import Body, CapturedGraph, CaptureRefusedError
+from cgverify.runtime.guards import Refusal, describe, find_refusal
+from cgverify.runtime.pool import LOCK
+from cgverify.runtime.stats import RuntimeStats, Tally
+
+logger = logging.getLogger("cgverify")
+
+ADDRESSES_BEFORE_COPY = 2
+"""How many addresses a static input may show before it is copied like any other."""
+
+
+class Runtime:
+    """What all regions of one transform share: the cache of graphs and the counts.
+
+    Args:
+        max_graphs: most graphs alive at once, over all regions; at least 1.
+        check_first: whether the first replay of each graph is compared with the un-graphed body, bit for bit.
+    """
+
+    def __init__(self, max_graphs: int, *, check_first: bool = False) -> None:
+        self.cache: EntryCache[CapturedGraph, Refusal] = EntryCache(max_graphs)
+        self.tally = Tally()
+        self.check_first = check_first
+
+    def stats(self) -> RuntimeStats:
+        """Counts since the transform was made, and what is held now."""
+        with LOCK:
+            graphs = list(self.cache.graphs())
+            tally = self.tally
+            held = sum(graph.bytes_held for graph in graphs)
+            return RuntimeStats(tally.captures, tally.replays, tally.copies, dict(tally.ungraphed), len(graphs), held)
+
+    def reset(self) -> None:
+        """Drops every graph and its memory; each entry starts again with an un-graphed call."""
+        with LOCK:
+            self.cache.clear()
+
+    def drop(self, token: Hashable) -> None:
+        """Forgets the entries of one region."""
+        with LOCK:
+            self.cache.drop(token)
+
+
+class GraphedRegion:
+    """The callable behind a region's symbol.
+
+    Attributes:
+        plan: the region.
+        body: the trace of the region's body.
+        source: the text of the body that is executed.
+    """
+
+    def __init__(self, plan: Region, body: Any, run: Body, source: str, runtime: Runtime) -> None:
+        self.plan = plan
+        self.body = body
+        self.source = source
+        self._run = run
+        self._runtime = runtime
+        self._token = object()
+        self._addresses: defaultdict[int, set[int]] = defaultdict(set)
+        self._copied: frozenset[int] = frozenset()
+        self._static = [k for k, entry in enumerate(plan.inputs) if entry.role is InputRole.STATIC]
+        self.__name__ = plan.name
+        weakref.finalize(self, runtime.drop, self._token).atexit = False
+
+    def __call__(self, *args: torch.Tensor) -> list[torch.Tensor]:
+        """Runs the region on its inputs, in order; returns its outputs, in order.
+
+        Raises:
+            Exception: what the body raises when it runs un-graphed.
+        """
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                return self(*args)
+        refusal = find_refusal(self.plan, args)
+        if refusal is not None:
+            return self._ungraphed(args, refusal)
+        with LOCK:
+            key = (self._token, describe(self.plan, args, self._copied))
+            refusal = self._runtime.cache.mark(key)
+            graph = self._runtime.cache.graph(key)
+            if graph is None and refusal is Refusal.FIRST_CALL:
+                graph, refusal = self._capture(key, args)
+                if graph is not None and self._runtime.check_first:
+                    return self._checked_first_replay(key, graph, args)
+            if graph is not None:
+                return self._replay(graph, args)
+        if refusal is not None:
+            return self._ungraphed(args, refusal)
+        results = self._ungraphed(args, Refusal.FIRST_CALL)
+        with LOCK:
+            self._note_addresses(args)
+            self._runtime.cache.put_mark(key, Refusal.FIRST_CALL)
+        return results
+
+    def _ungraphed(self, args: Sequence[torch.Tensor], refusal: Refusal) -> list[torch.Tensor]:
+        with LOCK:
+            self._runtime.tally.ungraphed[refusal.value] += 1
+        return list(self._run(*args))
+
+    def _replay(self, graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        self._runtime.tally.replays += 1
+        self._runtime.tally.copies += graph.copies
+        with torch.cuda.nvtx.range(self.plan.name):
+            return graph.replay(args)
+
+    def _capture(self, key: Hashable, args: Sequence[torch.Tensor]) -> tuple[CapturedGraph | None, Refusal | None]:
+        try:
+            with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(self.plan.device):
+                graph = CapturedGraph(self.plan, self._run, args, self._copied)
+        except CaptureRefusedError as error:
+            return None, self._give_up(key, error.refusal, str(error))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
+            return None, self._give_up(key, Refusal.CAPTURE_FAILED, f"the capture failed with {reason}")
+        self._runtime.tally.captures += 1
+        self._runtime.cache.put_graph(key, graph)
+        logger.debug("%s: captured", self.plan.name)
+        return graph, None
+
+    def _checked_first_replay(
+        self, key: Hashable, graph: CapturedGraph, args: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        results, difference = differs_from_body(self.plan, self._run, args, lambda: self._replay(graph, args))
+        if difference is not None:
+            self._give_up(key, Refusal.CHECK_FAILED, f"its first replay differs from the un-graphed body: {difference}")
+        return results
+
+    def _give_up(self, key: Hashable, refusal: Refusal, reason: str) -> Refusal:
+        self._runtime.cache.put_mark(key, refusal)
+        message = f"{self.plan.name} runs un-graphed for arguments of this description: {reason}"
+        logger.warning(message)
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return refusal
+
+    def _note_addresses(self, args: Sequence[torch.Tensor]) -> None:
+        """A static input that keeps moving is copied from now on, instead of costing a capture for each address."""
+        for position in self._static:
+            seen = self._addresses[position]
+            seen.add(args[position].data_ptr())
+            if len(seen) > ADDRESSES_BEFORE_COPY:
+                self._copied |= {position}
+                seen.clear()
