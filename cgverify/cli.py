@@ -131,9 +131,9 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A rule's c
     from cgverify.verifier import registry
 
     try:
-        print(registry.explain(code.upper()))
+        print(registry.explain(code), end="")
     except KeyError as error:
-        raise CommandError(f"unknown code {code!r}: no rule has it; the rules are {', '.join(_codes())}") from error
+        raise CommandError(str(error.args[0])) from error
     return 0
 
 
@@ -148,12 +148,6 @@ def doctor() -> int:
     for finding in findings:
         console.print(f"{finding.part:<14} {words[finding.works]} {escape(finding.found)}")
     return 2 if any(finding.works is False for finding in findings) else 0
-
-
-def _codes() -> list[str]:
-    from cgverify.verifier import registry
-
-    return [rule.code for rule in registry.rules()]
 
 
 def _fail(message: str) -> int:

@@ -1,0 +1,149 @@
+"""Prose names only things that exist, and the commands it gives are those that CI runs."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import cgverify
+from cgverify import cli
+from cgverify.verifier import registry
+
+ROOT = Path(cgverify.__file__).parents[1]
+
+# Hosts that a link may lead to; everything else has to be added here on purpose.
+HOSTS = {
+    "arxiv.org",
+    "developer.nvidia.com",
+    "docs.github.com",
+    "docs.nvidia.com",
+    "docs.pytorch.org",
+    "download.pytorch.org",
+    "github.com",
+    "hypothesis.readthedocs.io",
+    "keepachangelog.com",
+    "pytorch.org",
+    "semver.org",
+    "www.apache.org",
+}
+
+
+def pages() -> list[Path]:
+    """Every Markdown page of the repository."""
+    return sorted(path for path in ROOT.rglob("*.md") if not ignored(path))
+
+
+def sources() -> list[Path]:
+    """Every text file that people read or run."""
+    kinds = ("*.py", "*.md", "*.toml", "*.yml", "run")
+    return sorted(path for kind in kinds for path in ROOT.rglob(kind) if not ignored(path))
+
+
+def ignored(path: Path) -> bool:
+    """Whether a path is a tool's or an environment's and not the project's."""
+    parts = path.relative_to(ROOT).parts
+    hidden = [part for part in parts if part.startswith(".") and part not in {".ci", ".github"}]
+    return bool(hidden) or "site" in parts or "node_modules" in parts
+
+
+def code_spans(text: str) -> list[str]:
+    """The inline code of a page, and each line of its code blocks."""
+    blocks = re.findall(r"^ *```\w*\n(.*?)^ *```", text, flags=re.MULTILINE | re.DOTALL)
+    inline = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL))
+    return inline + [line for block in blocks for line in block.splitlines()]
+
+
+def resolves(dotted: str) -> bool:
+    """Whether ``cgverify.a.b`` is a module or something inside one."""
+    names = dotted.split(".")
+    value: object = importlib.import_module(names[0])
+    for index, name in enumerate(names[1:], start=2):
+        try:
+            value = importlib.import_module(".".join(names[:index]))
+        except ImportError:
+            if not hasattr(value, name) and name not in getattr(value, "__annotations__", {}):
+                return False
+            value = getattr(value, name, None)
+    return True
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_in_prose_exist(page: Path) -> None:
+    """Each dotted name under cgverify that a page shows as code can be imported."""
+    names = {match for span in code_spans(page.read_text()) for match in re.findall(r"\bcgverify(?:\.\w+)+", span)}
+    assert [name for name in sorted(names) if not name.endswith((".py", ".md")) and not resolves(name)] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_in_prose_exist(page: Path) -> None:
+    """Each path that a page shows as code, and each link to a file, leads to something.
+
+    A path counts if it starts in a folder of the repository's root, or of the page's own folder.
+    """
+    text = page.read_text()
+    missing = []
+    for span in code_spans(text):
+        for path in re.findall(r"(?<![\w./-])[\w.-]+(?:/[\w.*-]*)+", span):
+            first = path.split("/")[0]
+            bases = [base for base in (ROOT, page.parent) if (base / first).is_dir()]
+            if bases and not any(list(base.glob(path.rstrip("/"))) for base in bases):
+                missing.append(path)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        generated = page.parent.name == "docs" and target == "rules.md"
+        if "://" not in target and not generated and not (page.parent / target).exists():
+            missing.append(target)
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_codes_in_prose_exist(page: Path) -> None:
+    """Each rule code that a page names is a rule's."""
+    known = {rule.code for rule in registry.rules()}
+    assert set(re.findall(r"\bCG\d{3}\b", page.read_text())) - known == set()
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_prose_exist(page: Path) -> None:
+    """Each ``cgverify COMMAND`` and each ``--cgverify-option`` that a page shows as code exists."""
+    commands = {
+        command.name or command.callback.__name__ for command in cli.app.registered_commands if command.callback
+    }
+    options = (ROOT / "cgverify/fuzzing/pytest_plugin.py").read_text()
+    for span in code_spans(page.read_text()):
+        used = re.match(r"(?:\$ )?(?:python -m )?cgverify ([a-z]\w*)", span)
+        assert used is None or used[1] in commands, span
+        for option in re.findall(r"--cgverify-[a-z]+", span):
+            assert f'"{option}"' in options, span
+
+
+def test_links_lead_to_known_hosts() -> None:
+    """No file links to a host that nobody chose."""
+    found = {
+        (host, str(path.relative_to(ROOT)))
+        for path in sources()
+        for host in re.findall(r"https?://([\w.-]+\w)", path.read_text())
+    }
+    assert {(host, path) for host, path in found if host not in HOSTS} == set()
+
+
+def test_no_path_of_one_machine() -> None:
+    """No file holds an absolute path into somebody's machine."""
+    pattern = re.compile(r"""(?<![\w./:~$}-])/(?:home|root|Users|mnt|opt|work|tmp)/\w""")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sources()
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def test_ci_runs_the_commands_of_the_readme() -> None:
+    """README.md and CI run the same two commands: the main job and the tests."""
+    readme, script = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
+    for command in ("pytest -n auto fuzz/", "pytest -n auto tests/"):
+        assert f"\n{command}\n" in readme
+        assert re.search(rf"^{command}", script, flags=re.MULTILINE)
