@@ -1,0 +1,60 @@
+"""Makes the tensors that a program is called with: values from a seed, memory from a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from cgverify.fuzzing.program import Input
+from cgverify.fuzzing.values import TORCH_DTYPES
+
+DTYPES = {name: getattr(torch, path.removeprefix("torch.")) for name, path in TORCH_DTYPES.items()}
+
+SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e30, -1e-30)
+"""What `values="special"` puts in every third place."""
+
+
+def make_inputs(inputs: Sequence[Input], seeds: Sequence[int], layouts: Sequence[str]) -> list[torch.Tensor]:
+    """Return one tensor for each input; `seeds` and `layouts` have one entry each."""
+    made: list[torch.Tensor] = []
+    for entry, seed, layout in zip(inputs, seeds, layouts, strict=True):
+        if entry.alias_of is None:
+            tensor = _place(draw_values(entry, seed), layout, entry.device)
+        else:
+            base = made[entry.alias_of]
+            tensor = base.detach().view(entry.shape) if base.is_contiguous() else base.detach().view(base.shape)
+        made.append(tensor.requires_grad_(entry.requires_grad and tensor.is_floating_point()))
+    return made
+
+
+def draw_values(entry: Input, seed: int) -> torch.Tensor:
+    """Return a contiguous CPU tensor of the input's shape and dtype with the values that `seed` stands for."""
+    generator = torch.Generator().manual_seed(seed)
+    dtype = DTYPES[entry.dtype]
+    if entry.dtype == "bool":
+        return torch.randint(0, 2, entry.shape, generator=generator).to(dtype)
+    if not dtype.is_floating_point or entry.values == "integers":
+        return torch.randint(-4, 5, entry.shape, generator=generator).to(dtype)
+    values = torch.randn(entry.shape, generator=generator, dtype=torch.float64)
+    if entry.values == "special":
+        flat = values.view(-1)
+        for position in range(seed % 3, flat.numel(), 3):
+            flat[position] = SPECIAL[(seed + position) % len(SPECIAL)]
+    return values.to(dtype)
+
+
+def _place(values: torch.Tensor, layout: str, device: str) -> torch.Tensor:
+    """Return the same values on `device`, with the strides that `layout` stands for."""
+    shape = values.shape
+    rank = len(shape)
+    if layout == "transposed" and rank >= 2:
+        return values.transpose(-2, -1).contiguous().to(device).transpose(-2, -1)
+    if layout == "strided" and rank >= 1:
+        return torch.stack((values, values), -1).to(device)[..., 0]
+    if layout == "offset":
+        padded = torch.cat((values.new_zeros(1), values.reshape(-1))).to(device)
+        return padded[1:].view(shape)
+    if layout == "expanded" and rank >= 1 and shape[0] > 0:
+        return values[:1].to(device).expand(shape)
+    return values.to(device) if device != "cpu" else values

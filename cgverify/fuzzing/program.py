@@ -1,0 +1,208 @@
+"""A random Thunder program as plain data, and its file format.
+
+A program is a list of inputs, a list of steps and a list of outputs, with the call history that makes it interesting.
+Steps are *total*: `args` are integers, taken modulo the values of the right type that exist when the step is reached, and
+a step for which there is none is skipped. So every sub-list of steps is a program, which is what lets a shrinker delete
+steps freely. :mod:`cgverify.fuzzing.resolution` gives each step its operands.
+
+A program file is UTF-8 JSON, one object; the version number changes when old files would mean something else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from cgverify.fuzzing.operations import OPERATIONS
+
+FORMAT = "cgverify-program"
+VERSION = 1
+
+Size = Annotated[int, msgspec.Meta(ge=0, le=64)]
+Layout = Literal["contiguous", "transposed", "strided", "offset", "expanded"]
+Values = Literal["normal", "integers", "special"]
+
+
+class ProgramError(ValueError):
+    """A program that cannot be read or rendered; one line says which, why, and what to do."""
+
+
+class _Plain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, repr_omit_defaults=True):
+    """Immutable data without unknown fields, whose repr is the Python expression that makes it."""
+
+
+class Input(_Plain, kw_only=True, frozen=True):
+    """One tensor that the caller passes.
+
+    Attributes:
+        shape: its sizes.
+        dtype: `f32`, `f64`, `f16`, `bf16`, `i64`, `i32` or `bool`.
+        layout: its strides. `transposed` swaps the last two dimensions in memory, `strided` leaves gaps, `offset` starts
+            one element into its storage, `expanded` repeats one slice along the first dimension.
+        device: `cuda`, or `cpu` for a tensor that stays on the host.
+        role: `arg` comes anew with each call; `parameter` and `buffer` belong to a module and keep their address.
+        alias_of: position of an earlier input of the same dtype and number of elements whose memory it shares.
+        requires_grad: whether autograd tracks it.
+        values: how its elements are drawn: from a normal distribution; as integers of magnitude 4 or less; or with
+            infinities, NaNs, zeros of both signs and extremes among them.
+        seed: seed of the values that a parameter or a buffer starts with.
+    """
+
+    shape: tuple[Size, ...]
+    dtype: Literal["f32", "f64", "f16", "bf16", "i64", "i32", "bool"] = "f32"
+    layout: Layout = "contiguous"
+    device: Literal["cuda", "cpu"] = "cuda"
+    role: Literal["arg", "parameter", "buffer"] = "arg"
+    alias_of: int | None = None
+    requires_grad: bool = False
+    values: Values = "normal"
+    seed: int = 0
+
+
+class Step(_Plain, frozen=True):
+    """One operation: its name, raw operand choices, and parameters (see :mod:`cgverify.fuzzing.operations`)."""
+
+    op: str
+    args: tuple[int, ...] = ()
+    params: dict[str, Any] = {}  # noqa: RUF012  msgspec copies an empty default
+
+
+class Call(_Plain, frozen=True, tag="call", tag_field="do"):
+    """Call the function. `seeds` make new arguments, one seed each, used cyclically; none: the same tensors again."""
+
+    seeds: tuple[int, ...] = ()
+
+
+class Reseed(_Plain, frozen=True, tag="reseed", tag_field="do"):
+    """Seed the random generators."""
+
+    seed: int = 0
+
+
+class Write(_Plain, frozen=True, tag="write", tag_field="do"):
+    """The caller overwrites, in place, the tensor it last passed as `input` (modulo their number)."""
+
+    input: int = 0
+    seed: int = 0
+
+
+class Replace(_Plain, frozen=True, tag="replace", tag_field="do"):
+    """The caller gives `input` new storage (`tensor.data = ...`): a parameter loaded anew."""
+
+    input: int = 0
+    seed: int = 0
+
+
+class Relayout(_Plain, frozen=True, tag="relayout", tag_field="do"):
+    """From here on the caller makes `input` with another layout."""
+
+    input: int = 0
+    layout: Layout = "contiguous"
+
+
+class Scribble(_Plain, frozen=True, tag="scribble", tag_field="do"):
+    """The caller overwrites, in place, a tensor that an earlier call returned to it (modulo their number)."""
+
+    result: int = 0
+    seed: int = 0
+
+
+class Forget(_Plain, frozen=True, tag="forget", tag_field="do"):
+    """The caller drops every result it holds."""
+
+
+class Backward(_Plain, frozen=True, tag="backward", tag_field="do"):
+    """Run backward of one call still pending (modulo their number); what is pending at the end runs then, in order."""
+
+    call: int = 0
+
+
+Event = Call | Reseed | Write | Replace | Relayout | Scribble | Forget | Backward
+History = tuple[Event, ...]
+
+PLAIN_HISTORY: History = (Call((1,)), Call((2,)), Call((3,)), Call((4,)))
+"""Un-graphed, capture, replay, replay, with new values each: the fewest calls that show a replay twice."""
+
+
+class Program(_Plain, kw_only=True, frozen=True):
+    """A program: inputs, steps, outputs (indices modulo the number of values, None for None), history, and why it is kept."""
+
+    inputs: tuple[Input, ...]
+    steps: tuple[Step, ...] = ()
+    outputs: tuple[int | None, ...] = ()
+    history: History = PLAIN_HISTORY
+    why: str = ""
+
+
+class _File(_Plain, kw_only=True, frozen=True, omit_defaults=False):
+    format: str
+    version: int
+    inputs: tuple[Input, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[int | None, ...]
+    history: History = PLAIN_HISTORY
+    why: str = ""
+
+
+def encode_program(program: Program) -> str:
+    """Return the text of a program file."""
+    document = {"format": FORMAT, "version": VERSION, **msgspec.to_builtins(program)}
+    for key in ("inputs", "steps", "outputs", "history", "why"):
+        document.setdefault(key, msgspec.to_builtins(getattr(program, key)))
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def decode_program(text: str | bytes, source: str = "the program") -> Program:
+    """Read the text of a program file.
+
+    Args:
+        text: UTF-8 JSON.
+        source: what to call it in an error.
+
+    Raises:
+        ProgramError: not JSON, another format or version, an unknown operation or key, a value of the wrong type.
+    """
+    try:
+        header = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProgramError(f"{source} is not JSON ({error}); a program file holds one JSON object") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ProgramError(f'{source} is not a program file: its "format" is not "{FORMAT}"; write programs with encode_program')
+    if header.get("version") != VERSION:
+        raise ProgramError(
+            f"{source} has version {header.get('version')!r}, and this cgverify reads version {VERSION}; "
+            "use the cgverify that wrote it, or generate the program again"
+        )
+    try:
+        file = msgspec.convert(header, _File)
+    except msgspec.ValidationError as error:
+        raise ProgramError(f"{source}: {error}; see cgverify.fuzzing.program for the keys and their values") from None
+    program = Program(inputs=file.inputs, steps=file.steps, outputs=file.outputs, history=file.history, why=file.why)
+    check_program(program, source)
+    return program
+
+
+def load_program(path: str | Path) -> Program:
+    """Read a program file; the errors are those of :func:`decode_program` and OSError."""
+    return decode_program(Path(path).read_bytes(), str(path))
+
+
+def check_program(program: Program, source: str = "the program") -> None:
+    """Raise ProgramError unless the operations, their parameters and the aliases of `program` exist."""
+    for position, entry in enumerate(program.inputs):
+        base = entry.alias_of
+        if base is not None and not 0 <= base < position:
+            raise ProgramError(f"{source}: input {position} aliases input {base}; it must name an earlier input")
+    for position, step in enumerate(program.steps):
+        operation = OPERATIONS.get(step.op)
+        if operation is None:
+            raise ProgramError(f"{source}: step {position} has the unknown op {step.op!r}; use one of {', '.join(OPERATIONS)}")
+        for key, value in step.params.items():
+            parameter = operation.parameters.get(key)
+            if parameter is None:
+                known = ", ".join(operation.parameters) or "none"
+                raise ProgramError(f"{source}: step {position} ({step.op}) has the unknown parameter {key!r}; it takes: {known}")
+            if not parameter.accepts(value):
+                raise ProgramError(f"{source}: step {position} ({step.op}) has {key}={value!r}; it must be {parameter.describe()}")

@@ -1,0 +1,112 @@
+"""Gives every step of a program its operands: from choices modulo the pool to straight-line statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cgverify.fuzzing.operations import OPERATIONS
+from cgverify.fuzzing.pool import Pool, Ref, Statement
+from cgverify.fuzzing.program import Input, Program, Step, check_program
+from cgverify.fuzzing.values import TensorType, ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A program whose every operand is known.
+
+    Attributes:
+        inputs: as in the program.
+        types: of all values, inputs first.
+        statements: in order.
+        outputs: numbers of the values returned, None for None.
+        exact: whether every intermediate is an exactly representable integer, so that any correct kernel gives the same bits.
+    """
+
+    inputs: tuple[Input, ...]
+    types: tuple[ValueType, ...]
+    statements: tuple[Statement, ...]
+    outputs: tuple[int | None, ...]
+    exact: bool
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the program draws random numbers."""
+        return any(statement.random for statement in self.statements)
+
+    @property
+    def needs_grad(self) -> bool:
+        """Whether some output is differentiable."""
+        kinds = [self.types[n] for n in self.outputs if n is not None]
+        return any(isinstance(kind, TensorType) and kind.needs_grad for kind in kinds)
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is rendered as a module: some input is a parameter or a buffer."""
+        return any(entry.role != "arg" for entry in self.inputs)
+
+
+def resolve_program(program: Program) -> Resolved:
+    """Resolve `program`; steps without suitable operands are left out, as are random draws that nothing uses.
+
+    The draws go because Thunder, unlike eager PyTorch, removes them, which moves its generator differently.
+
+    Raises:
+        ProgramError: an operation, a parameter or an alias does not exist.
+    """
+    check_program(program)
+    pool = Pool()
+    exact = _add_inputs(pool, program.inputs)
+    for step in program.steps:
+        _resolve_step(pool, step)
+    exact = exact and all(_is_exact(kind) for kind in pool.types[len(program.inputs) :])
+    outputs = tuple(None if n is None else n % len(pool.types) for n in program.outputs) if pool.types else ()
+    statements = _without_dead_draws(pool.statements, outputs)
+    return Resolved(program.inputs, tuple(pool.types), statements, outputs, exact)
+
+
+def _add_inputs(pool: Pool, inputs: tuple[Input, ...]) -> bool:
+    """Add the inputs as values; say whether all of them hold small integers."""
+    trains = any(entry.requires_grad for entry in inputs)
+    for entry in inputs:
+        base = None if entry.alias_of is None else pool.tensor(Ref(entry.alias_of))
+        kind = TensorType(
+            entry.shape,
+            entry.dtype,
+            entry.device,
+            pool.new_storage() if base is None else base.storage,
+            writable=entry.layout != "expanded" and (base is None or base.writable),
+            needs_grad=entry.requires_grad and entry.dtype in ("f32", "f64", "f16", "bf16"),
+            bound=4.0 if entry.values == "integers" or entry.dtype in ("i64", "i32") else 1.0 if entry.dtype == "bool" else None,
+        )
+        # A module's parameter that needs no gradient may not be written either while other inputs are trained.
+        pool.add(replace(kind, writable=False) if trains and entry.role == "parameter" else kind)
+    return all(_is_exact(kind) for kind in pool.types)
+
+
+def _is_exact(kind: ValueType) -> bool:
+    return kind.bound is not None or (isinstance(kind, TensorType) and not kind.is_float)
+
+
+def _resolve_step(pool: Pool, step: Step) -> None:
+    operation = OPERATIONS[step.op]
+    chosen: tuple[Ref, ...] = ()
+    for position, accepts in enumerate(operation.operands):
+        candidates = [Ref(n) for n in range(len(pool.types)) if accepts(pool, Ref(n), chosen)]
+        if not candidates:
+            return
+        raw = step.args[position] if position < len(step.args) else 0
+        chosen = (*chosen, candidates[raw % len(candidates)])
+    params = {name: step.params.get(name, parameter.default) for name, parameter in operation.parameters.items()}
+    operation.build(pool, chosen, params)
+
+
+def _without_dead_draws(statements: list[Statement], outputs: tuple[int | None, ...]) -> tuple[Statement, ...]:
+    live = {n for n in outputs if n is not None}
+    kept = []
+    for statement in reversed(statements):
+        used = statement.writes is not None or live.intersection(statement.results)
+        if used:
+            live.update(statement.reads())
+        if used or not statement.random:
+            kept.append(statement)
+    return tuple(reversed(kept))

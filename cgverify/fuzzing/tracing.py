@@ -1,0 +1,142 @@
+"""Builds the Thunder execution trace of a resolved program without tracing anything.
+
+Thunder's executor symbols are called under a trace, so every bound symbol has the metadata and the subsymbols that
+`thunder.jit` would give it; running `thunder.jit` itself costs about ten times more. In-place writes take the form that
+Thunder gives them: `update_aliases` over the storage class, the new content, a `copy_` into the old alias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from thunder.core import devices, dtypes, prims
+from thunder.core.codeutils import SigInfo
+from thunder.core.proxies import ProxyTag, TensorProxy
+from thunder.core.trace import TraceCtx, tracectx
+from thunder.core.transform_common import unwrap_return_value
+from thunder.executors import pythonex, torchex
+from thunder.executors.passes import del_last_used
+
+from cgverify.fuzzing.pool import Dtype, On, Ref, Statement
+from cgverify.fuzzing.resolution import Resolved
+from cgverify.fuzzing.values import TORCH_DTYPES, TensorType, ValueType
+
+Form = Literal["dict", "tuple"]
+"""How RETURN looks: `dict` as inside thunder.jit (results and flat arguments), `tuple` as in the final trace."""
+
+DTYPES = {name: getattr(torch, path.removeprefix("torch.")) for name, path in TORCH_DTYPES.items()}
+
+
+def build_trace(resolved: Resolved, form: Form = "dict") -> TraceCtx:
+    """Return the execution trace `computation` of a program, with its DELs.
+
+    Its parameters are `x0, x1, ...`, one for each input. The proxies of parameters and buffers carry
+    STATIC_MEMORY_LOCATION, as in a module that Thunder compiled.
+    """
+    trace = TraceCtx(None)
+    with tracectx(trace):
+        builder = _Builder(resolved)
+        for statement in resolved.statements:
+            builder.add(statement)
+        results = tuple(builder.proxies[number] for number in returned(resolved))
+        if form == "dict":
+            inputs = [builder.proxies[number] for number in range(len(resolved.inputs))]
+            prims.python_return({"output": results, "flat_args": inputs})
+        else:
+            prims.python_return(results)
+    trace.args = builder.parameters
+    trace.kwargs = {}
+    signature = SigInfo("computation")
+    signature.args = [(proxy.name, None) for proxy in builder.parameters]
+    trace._siginfo = signature
+    finished: TraceCtx = del_last_used(trace)
+    return finished
+
+
+def returned(resolved: Resolved) -> tuple[int, ...]:
+    """Return the numbers of the values the trace returns: the outputs without None and without repeats, as Thunder does."""
+    return tuple(dict.fromkeys(n for n in resolved.outputs if n is not None))
+
+
+def trace_callable(trace: TraceCtx, resolved: Resolved, form: Form = "dict") -> Callable[..., tuple[Any, ...]]:
+    """Return a function of all inputs that runs `trace` and gives the program's outputs, None and repeats restored."""
+    run = (unwrap_return_value(trace) if form == "dict" else trace).python_callable()
+    places = {number: place for place, number in enumerate(returned(resolved))}
+    order = [None if number is None else places[number] for number in resolved.outputs]
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        results: Sequence[Any] = run(*inputs)
+        return tuple(None if place is None else results[place] for place in order)
+
+    return call
+
+
+class _Builder:
+    """The proxies made so far, by value number; each is the newest alias of its value."""
+
+    def __init__(self, resolved: Resolved) -> None:
+        self.resolved = resolved
+        self.proxies: dict[int, Any] = {}
+        for number, entry in enumerate(resolved.inputs):
+            kind = resolved.types[number]
+            self.proxies[number] = TensorProxy(
+                f"x{number}",
+                shape=entry.shape,
+                device=devices.to_device("cuda:0" if entry.device == "cuda" else "cpu"),
+                dtype=dtypes.to_dtype(DTYPES[entry.dtype]),
+                requires_grad=isinstance(kind, TensorType) and kind.needs_grad,
+                tags=set() if entry.role == "arg" else {ProxyTag.STATIC_MEMORY_LOCATION},
+            )
+            prims.unpack_trivial(self.proxies[number], name=f"x{number}")
+        self.parameters = tuple(self.proxies.values())
+
+    def add(self, statement: Statement) -> None:
+        """Add the bound symbols of one statement."""
+        if statement.writes is not None:
+            self._write(statement, statement.writes)
+            return
+        result = self._compute(statement)
+        made = result if len(statement.results) > 1 else (result,)
+        self.proxies.update(zip(statement.results, made, strict=True))
+
+    def _compute(self, statement: Statement) -> Any:
+        symbol = statement.symbol
+        if statement.function.startswith("operator."):
+            compute = pythonex.ex.opmap[symbol.name]
+        else:
+            compute = getattr(torchex, symbol.name, None) or torchex.ex.opmap[symbol.name]
+        args = [self._argument(arg) for arg in symbol.args]
+        return compute(*args, **{key: self._argument(value) for key, value in symbol.kwargs.items()})
+
+    def _write(self, statement: Statement, target: int) -> None:
+        """Bring the storage class up to date, compute the new content, copy it in, and rename the class again."""
+        self._update_aliases(target)
+        content = self._argument(statement.args[1]) if statement.symbol.name == "copy_" else self._compute(statement)
+        self.proxies[target] = torchex.copy_(content, self.proxies[target], grad_enabled=True)
+        self._update_aliases(target)
+
+    def _update_aliases(self, target: int) -> None:
+        kinds = self.resolved.types
+        storage = _storage(kinds[target])
+        group = [number for number in self.proxies if _storage(kinds[number]) == storage]
+        renamed = torchex.update_aliases(tuple(self.proxies[number] for number in group))
+        self.proxies.update(zip(group, renamed, strict=True))
+
+    def _argument(self, argument: Any) -> Any:
+        match argument:
+            case Ref(value):
+                return self.proxies[value]
+            case Dtype(name):
+                return DTYPES[name]
+            case On(name):
+                return torch.device("cuda:0" if name == "cuda" else "cpu")
+            case tuple():
+                return tuple(self._argument(item) for item in argument)
+            case _:
+                return argument
+
+
+def _storage(kind: ValueType) -> int | None:
+    return kind.storage if isinstance(kind, TensorType) else None
