@@ -1,5 +1,4 @@
-"""CUDA graphs without a GPU: patches `torch.cuda` so that what ships is what is tested."""
-
-from cgverify.emulation.device import CaptureError, EmulatedCUDA, HostCopyError, UseAfterFree
+from cgverify.emulation.device import EmulatedCUDA
+from cgverify.emulation.errors import CaptureError, HostCopyError, UseAfterFree
 
 __all__ = ["CaptureError", "EmulatedCUDA", "HostCopyError", "UseAfterFree"]

@@ -1,0 +1,142 @@
+"""Streams and events as labels: work runs at once, in program order, whatever stream it is put on.
+
+A stream matters to the allocator, which reuses a block only on the stream it was made on, and to captures: work is
+captured on the stream that began the capture and on streams that joined it by waiting on one of its events.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cgverify.emulation.current import active
+
+if TYPE_CHECKING:
+    from cgverify.emulation.graph import Capture
+
+CUDA_DEVICE_TYPE = 1  # c10::DeviceType::CUDA
+STREAMS = 32  # torch hands out this many streams in turn
+_HANDLE = 0x5EED0000  # `cuda_stream` of stream n is this plus n
+
+
+class Stream:
+    """torch.cuda.Stream."""
+
+    device_index = 0
+    device_type = CUDA_DEVICE_TYPE
+
+    def __init__(self, device: Any = None, priority: int = 0, *, stream_id: int | None = None, **_: Any) -> None:
+        self.stream_id: int = active().next_stream_id() if stream_id is None else stream_id
+        self.priority = min(priority, 0)
+        self.device = torch.device("cuda:0")
+        self._outer: list[int] = []
+
+    @classmethod
+    def priority_range(cls) -> tuple[int, int]:
+        """Return the lowest and the highest priority."""
+        return (0, -5)
+
+    @property
+    def cuda_stream(self) -> int:
+        """The stream's handle; 0 is the default stream."""
+        return self.stream_id and _HANDLE + self.stream_id
+
+    def synchronize(self) -> None:
+        """Wait for the stream; a capture on it forbids that."""
+        active().wait_for_stream(self.stream_id)
+
+    def query(self) -> bool:
+        """Whether all work is done; a capture on the stream forbids asking."""
+        active().wait_for_stream(self.stream_id)
+        return True
+
+    def wait_event(self, event: Any) -> None:
+        """Order later work of this stream after the event."""
+        event.wait(self)
+
+    def wait_stream(self, stream: Any) -> None:
+        """Order later work of this stream after all work of the other."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: Any = None) -> Any:
+        """Record an event, a new one by default, and return it."""
+        if event is None:
+            event = Event()
+        event.record(self)
+        return event
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.stream_id == self.stream_id
+
+    def __hash__(self) -> int:
+        return hash(self.stream_id)
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device=cuda:0 cuda_stream={self.cuda_stream:#x}>"
+
+    def __enter__(self) -> Stream:
+        thread = active().thread
+        self._outer.append(thread.stream_id)
+        thread.stream_id = self.stream_id
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        active().thread.stream_id = self._outer.pop()
+
+
+class ExternalStream(Stream):
+    """torch.cuda.ExternalStream: a stream that another library made."""
+
+    def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
+        super().__init__(device, stream_id=stream_ptr)
+
+
+class Event:
+    """torch.cuda.Event; its times are those of the host clock at `record`."""
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+    ) -> None:
+        self.enable_timing = enable_timing
+        self.device = torch.device("cuda:0")
+        self._stream_id: int | None = None
+        self._capture: Capture | None = None
+        self._time = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        """Mark this point of the stream, the current one by default."""
+        cuda = active()
+        self._stream_id = cuda.thread.stream_id if stream is None else stream.stream_id
+        self._capture = cuda.capture_on(self._stream_id)
+        self._time = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        """Order later work of the stream, the current one by default, after this event."""
+        if self._stream_id is None:  # never recorded: nothing to wait for
+            return
+        cuda = active()
+        stream_id = cuda.thread.stream_id if stream is None else stream.stream_id
+        capture = cuda.capture_on(stream_id)
+        if self._capture is not None and self._capture is cuda.capture:
+            self._capture.join(stream_id, self._stream_id)
+        elif capture is not None:
+            capture.isolate()
+
+    def query(self) -> bool:
+        """Whether the event is done: always."""
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for the event; a capture forbids it."""
+        if self._stream_id is not None:
+            active().wait_for_stream(active().thread.stream_id)
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Return the milliseconds between two events recorded with `enable_timing=True`."""
+        if not (self.enable_timing and end_event.enable_timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._stream_id is None or end_event._stream_id is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return float(end_event._time - self._time) * 1e3
