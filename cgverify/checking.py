@@ -104,7 +104,8 @@ def check_function(
 
     Args:
         location: ``FILE.py:FUNC``; the arguments come from ``FUNC_inputs(device)`` in the same file.
-        target: ``cgverify``, ``thunder``, ``module:attribute``, ``FILE.py:attribute``, or an attribute of FILE.py.
+        target: ``cgverify``, ``thunder``, ``none``, ``module:attribute``, ``FILE.py:attribute``, or an attribute of
+            FILE.py.
         inputs: ``"f32[4,4] i64[4]"``: arguments in place of those of ``FUNC_inputs``.
         device: ``cuda``, ``emulated``, or ``auto``: a GPU where there is one.
 
@@ -163,6 +164,8 @@ def load_target(target: str, module: ModuleType) -> Transform:
     """Return the transform that a target names; a class or function is called without arguments."""
     if target == "cgverify":
         return CUDAGraphTransform(verify=False)
+    if target == "none":
+        return Transform()
     if target == "thunder":
         from thunder.transforms.cudagraph import CUDAGraphTransform as ThundersTransform
 
@@ -178,7 +181,7 @@ def load_target(target: str, module: ModuleType) -> Transform:
     if not hasattr(module, name):
         raise CheckError(
             f"unknown target {target!r}: {module.__name__} has no {name!r}; "
-            "choose cgverify, thunder, module:attribute, FILE.py:attribute, or an attribute of FILE.py"
+            "choose cgverify, thunder, none, module:attribute, FILE.py:attribute, or an attribute of FILE.py"
         )
     found = getattr(module, name)
     transform = found() if callable(found) and not isinstance(found, Transform) else found

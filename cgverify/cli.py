@@ -50,7 +50,7 @@ class Device(str, Enum):
 
 TargetOption = Annotated[
     str,
-    typer.Option(help="cgverify, thunder, module:attribute, FILE.py:attribute, or an attribute of the checked file."),
+    typer.Option(help="cgverify, thunder, none, module:attribute, FILE.py:attribute, or an attribute of the file."),
 ]
 DeviceOption = Annotated[Device, typer.Option(help="auto takes a GPU where there is one, else the emulation.")]
 

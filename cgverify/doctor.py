@@ -88,8 +88,12 @@ def _graph_replays() -> bool:
 
 
 def _plugin() -> Finding:
-    registered = [point.value for point in metadata.entry_points(group="pytest11") if point.name == "cgverify"]
-    found = registered[0] if registered else "not registered: install the package (pip install -e .), then run pytest"
+    registered = [point for point in metadata.entry_points(group="pytest11") if point.name == "cgverify"]
+    for point in registered:
+        point.load()
+    found = (
+        registered[0].value if registered else "not registered: pip install -e . in the clone, then run pytest again"
+    )
     return Finding("pytest plugin", bool(registered), found)
 
 

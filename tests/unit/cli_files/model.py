@@ -1,0 +1,87 @@
+"""Functions and transforms as a user would hand them to ``cgverify check``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from thunder.core.prims import PrimIDs
+from thunder.core.trace import TraceCtx, from_trace
+from thunder.core.transform_common import Transform
+
+
+def step(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Differentiable, so that Thunder makes a backward trace too."""
+    return torch.relu(x - w) * w
+
+
+def step_inputs(device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """The arguments of ``step``."""
+    w = torch.full((2, 3), 0.5, device=device, requires_grad=True)
+    return torch.ones(2, 3, device=device), w
+
+
+def difference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Takes its arguments from ``--inputs``."""
+    return x - y
+
+
+def branches(x: torch.Tensor) -> torch.Tensor:
+    """Thunder cannot compile it: the branch depends on a value."""
+    return x if bool(x.sum() > 0) else -x
+
+
+def branches_inputs(device: str) -> tuple[torch.Tensor]:
+    """The arguments of ``branches``."""
+    return (torch.ones(2, device=device),)
+
+
+def forgets_a_comma(x: torch.Tensor) -> torch.Tensor:
+    """Its inputs are no tuple."""
+    return x
+
+
+def forgets_a_comma_inputs(device: str) -> torch.Tensor:
+    """What is left of ``(torch.ones(2),)`` without the comma."""
+    return torch.ones(2, device=device)
+
+
+class KeepsAll(Transform):
+    """Right: leaves every value alive to the end, which costs memory and changes nothing else."""
+
+    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
+        trace = from_trace(computation_trace)
+        trace.bound_symbols = [b for b in computation_trace.bound_symbols if b.sym.id is not PrimIDs.DEL]
+        return trace
+
+
+class SwapsArguments(Transform):
+    """Wrong: computes ``y - x`` for ``x - y``."""
+
+    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
+        trace = from_trace(computation_trace)
+        trace.bound_symbols = [
+            b.from_bsym(args=(b.args[1], b.args[0], *b.args[2:])) if b.sym.name == "sub" else b
+            for b in computation_trace.bound_symbols
+        ]
+        return trace
+
+
+class EditsInPlace(Transform):
+    """Wrong, and hides it: changes the trace that it was given."""
+
+    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
+        for bsym in computation_trace.bound_symbols:
+            if bsym.sym.name == "sub":
+                bsym.args = (bsym.args[1], bsym.args[0], *bsym.args[2:])
+        return computation_trace
+
+
+class Fails(Transform):
+    """Raises on every trace."""
+
+    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
+        raise RuntimeError("no idea")
+
+
+not_a_transform = 3

@@ -1,0 +1,177 @@
+"""The command line: exit codes, and one line for whatever is wrong with what it was given."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cgverify
+from cgverify import cli
+from cgverify.verifier import registry
+
+FILES = Path(__file__).parent / "cli_files"
+MODEL = str(FILES / "model.py")
+
+Output = pytest.CaptureFixture[str]
+
+
+def check(*arguments: str) -> int:
+    """Run ``cgverify check`` on the emulation."""
+    return cli.main(["check", *arguments, "--device", "emulated"])
+
+
+@pytest.mark.parametrize("target", ["cgverify", "KeepsAll", "none"])
+def test_right_transform_is_proved(target: str, capsys: Output) -> None:
+    """A right transform exits 0, forward and backward proved."""
+    assert check(f"{MODEL}:step", "--target", target) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{MODEL}:step under {target} on emulated: proved"
+
+
+@pytest.mark.parametrize("target", ["SwapsArguments", f"{MODEL}:SwapsArguments", "EditsInPlace"])
+def test_broken_transform_is_found(target: str, capsys: Output) -> None:
+    """A transform that swaps arguments exits 1 with the code for a wrong value, even if it edits its input trace."""
+    assert check(f"{MODEL}:difference", "--inputs", "f32[2,3] f32[2,3]", "--target", target) == 1
+    out = capsys.readouterr().out
+    assert "error[CG501]" in out
+    assert out.splitlines()[-1].endswith("on emulated: not proved")
+
+
+def test_importable_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target may be a module on the import path and an attribute of it."""
+    monkeypatch.syspath_prepend(str(FILES))
+    assert check(f"{MODEL}:step", "--target", "model:SwapsArguments") == 1
+
+
+def test_thunders_transform_is_judged_by_its_contract(capsys: Output) -> None:
+    """Thunder's own transform is known to return memory that the next replay overwrites."""
+    assert check(f"{MODEL}:step", "--target", "thunder") == 1
+    assert "error[CG302]" in capsys.readouterr().out
+
+
+def test_json_is_one_object(capsys: Output) -> None:
+    """``--format json`` prints one object, with a report for each compiled trace."""
+    assert check(f"{MODEL}:step", "--target", "SwapsArguments", "--format", "json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is False
+    assert "CG501" in {d["code"] for report in found["reports"] for d in report["diagnostics"]}
+
+
+def test_github_is_annotations_alone(capsys: Output) -> None:
+    """``--format github`` prints workflow commands and nothing else."""
+    assert check(f"{MODEL}:step", "--target", "SwapsArguments", "--format", "github") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py:f"], "cannot read nowhere.py: no such file; give FILE.py:FUNC"),
+        ([MODEL], f"cannot read '{MODEL}': it names no function; give FILE.py:FUNC"),
+        ([f"{MODEL}:stop"], f"{MODEL} has no function 'stop': it defines step, step_inputs, difference"),
+        ([f"{MODEL}:difference"], f'{MODEL} has no difference_inputs(device): add it, or give --inputs "f32[4,4]"'),
+        ([f"{MODEL}:branches"], f"Thunder cannot compile {MODEL}:branches: "),
+        (
+            [f"{MODEL}:forgets_a_comma"],
+            "forgets_a_comma_inputs returned a Tensor: it must return the tuple of arguments",
+        ),
+        (
+            [f"{MODEL}:step", "--target", "best"],
+            "unknown target 'best': model has no 'best'; choose cgverify, thunder, none, ",
+        ),
+        ([f"{MODEL}:step", "--target", "nowhere.at:all"], "cannot import target 'nowhere.at:all': ModuleNotFoundError"),
+        (
+            [f"{MODEL}:step", "--target", "not_a_transform"],
+            "target 'not_a_transform' is a int: it must be, or return, ",
+        ),
+        ([f"{MODEL}:step", "--target", "Fails"], f"target Fails failed on {MODEL}:step: RuntimeError: no idea; "),
+        ([f"{MODEL}:step", "--inputs", "f99[2]"], "cannot read input 'f99[2]': write DTYPE[SIZES], such as f32[4,4]; "),
+        ([f"{MODEL}:step", "--inputs", "2,3"], "cannot read input '2,3': write DTYPE[SIZES], such as f32[4,4]; "),
+    ],
+)
+def test_unusable_check_is_one_line(arguments: list[str], message: str, capsys: Output) -> None:
+    """What cannot be checked exits 2 with one line that says what, why and what to do."""
+    assert check(*arguments) == 2
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert written.err.startswith(f"error: {message}")
+    assert written.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [("def f(:", "SyntaxError: invalid syntax"), ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'")],
+)
+def test_broken_file_is_one_line(source: str, message: str, tmp_path: Path, capsys: Output) -> None:
+    """A file that Python cannot import exits 2 with the cause."""
+    file = tmp_path / "broken.py"
+    file.write_text(source)
+    assert check(f"{file}:f") == 2
+    assert capsys.readouterr().err.startswith(f"error: cannot import {file}: {message}")
+
+
+def test_explain_prints_each_manual(capsys: Output) -> None:
+    """``explain`` prints every rule's manual, whatever the case of the code."""
+    for rule in registry.rules():
+        assert cli.main(["explain", rule.code.lower()]) == 0
+        assert capsys.readouterr().out == registry.explain(rule.code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain", "CG999"], "no rule 'CG999': the codes are CG101, "),
+        (["expalin"], "No such command 'expalin'. "),
+        (["check"], "Missing argument 'FILE.py:FUNC'. "),
+        (["check", "x.py:f", "--format", "xml"], "Invalid value for '--format': "),
+        (["check", "x.py:f", "--device", "cuda"], None),
+    ],
+)
+def test_usage_error_is_one_line(arguments: list[str], message: str | None, capsys: Output) -> None:
+    """A command that cannot be understood, or not here, exits 2 with one line."""
+    assert cli.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {message or ''}")
+    assert error.count("\n") == 1
+
+
+def test_no_arguments_is_help(capsys: Output) -> None:
+    """``cgverify`` alone lists its commands."""
+    assert cli.main([]) == 0
+    assert "check" in capsys.readouterr().out
+
+
+def test_fault_of_ours_is_not_a_finding(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    """An exception nobody expected exits 2, with its traceback, so that no gate takes it for a finding."""
+
+    def explode(code: str) -> str:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(registry, "explain", explode)
+    assert cli.main(["explain", "CG101"]) == 2
+    assert "RuntimeError: boom" in capsys.readouterr().err
+
+
+def test_doctor_names_each_part(capsys: Output) -> None:
+    """``doctor`` says of each part whether it works, in plain text where there is no terminal."""
+    code = cli.main(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["Python", "PyTorch", "Thunder", "GPU", "emulation", "pytest"]
+    assert [line.split()[1] for line in lines[:3]] == ["yes"] * 3
+    assert code == (2 if any(" no " in line for line in lines) else 0)
+
+
+def test_python_m_runs_it() -> None:
+    """``python -m cgverify`` is the same program, and says its version without importing torch."""
+    path = os.pathsep.join([str(Path(cgverify.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-X", "importtime", "-m", "cgverify", "--version"]
+    result = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60)
+    assert result.stdout == f"cgverify {cgverify.__version__}\n"
+    assert result.returncode == 0
+    assert "| torch" not in result.stderr
