@@ -128,8 +128,9 @@ class CapturedGraph:
             graph.reset()
             self._sinks, self._fresh, self._blocks, self._results, self._buffers = [], [], [], [], {}
 
-    def __del__(self) -> None:
-        if getattr(self, "_graph", None) is not None and not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # bound early: at interpreter exit this module's globals are gone before its last graph
+        if getattr(self, "_graph", None) is not None and not is_finalizing():
             self.close()
 
     def _sources(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
