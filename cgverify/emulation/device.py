@@ -15,7 +15,7 @@ import torch
 from cgverify.emulation import current
 from cgverify.emulation.allocator import Block, PoolId
 from cgverify.emulation.arena import Arena, extent
-from cgverify.emulation.dispatch import PLAIN, Dispatcher
+from cgverify.emulation.dispatch import PLAIN, Dispatcher, is_fake
 from cgverify.emulation.errors import CaptureError, HostCopyError
 from cgverify.emulation.graph import Capture
 from cgverify.emulation.modes import HOST, DispatchMode, FunctionMode, Placement
@@ -112,6 +112,8 @@ class EmulatedCUDA:
 
     def is_on_device(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor lies in device memory."""
+        if is_fake(tensor):
+            return False
         try:
             address = tensor.data_ptr()
         except RuntimeError:  # no storage of its own: a functorch wrapper, a sparse or a fake tensor

@@ -34,10 +34,10 @@ class Dispatcher:
     def __call__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run or record one op; returns what it returns."""
         cuda = self.cuda
-        info = describe(func)
         tensors = list(_tensors(args)) + list(_tensors(kwargs.values())) if kwargs else list(_tensors(args))
-        if any(t.is_meta or (type(t) not in PLAIN and isinstance(t, FakeTensor)) for t in tensors):
+        if any(t.is_meta or is_fake(t) for t in tensors):
             return func(*args, **kwargs)  # somebody is tracing: not our device
+        info = describe(func)
         device = [t for t in tensors if cuda.is_on_device(t)]
         if info.name in _SPECIAL:
             return _SPECIAL[info.name](self, func, info, args, kwargs)
@@ -265,6 +265,11 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "aten::is_pinned": Dispatcher._is_pinned,
     "aten::_pin_memory": Dispatcher._pin_memory,
 }
+
+
+def is_fake(tensor: torch.Tensor) -> bool:
+    """Whether the tensor only stands for one while somebody traces."""
+    return type(tensor) not in PLAIN and isinstance(tensor, FakeTensor)
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:

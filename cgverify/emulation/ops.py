@@ -77,7 +77,6 @@ def describe(func: Any) -> OpInfo:
     aliases_input = bool(alias) and all(info is not None and not info.is_write for info in alias)
     indexes = name in INDEXES
     data_dependent = bool(tags & {"dynamic_output_shape", "data_dependent_output"})
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return OpInfo(
         name=name,
         returns=returns,
@@ -89,7 +88,14 @@ def describe(func: Any) -> OpInfo:
         indexes=indexes,
         syncs=(data_dependent and not indexes) or bool({name, f"{name}.{schema.overload_name}"} & SYNCS),
         host_copy=name in HOST_COPIES,
-        is_composite=has_kernel(func.name(), "CompositeImplicitAutograd") and not has_kernel(func.name(), "CPU"),
+        is_composite=_is_composite(func.name()),
     )
+
+def _is_composite(name: str) -> bool:
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    if not torch._C._dispatch_has_kernel(name):
+        return False
+    return has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU")
+
 
 JUDGED: frozenset[str] = frozenset()
