@@ -9,15 +9,9 @@ This is the work behind ``cgverify check``; each thing that stops it is a :class
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import thunder
@@ -26,30 +20,11 @@ from thunder.core.trace import TraceCtx, TraceTag, from_trace
 from thunder.core.transform_common import Transform
 
 from cgverify import verifier
-from cgverify.api import CUDAGraphTransform
 from cgverify.diagnostics import Report
 from cgverify.emulation import EmulatedCUDA
+from cgverify.loading import CheckError, load_file, load_function, load_inputs, load_target, make_inputs, one_line
 
 DEVICES = ("auto", "emulated", "cuda")
-
-DTYPES = {
-    "b8": torch.bool,
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "i8": torch.int8,
-    "i16": torch.int16,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "u8": torch.uint8,
-}
-
-_INPUT = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d, ]*)\]")
-
-
-class CheckError(Exception):
-    """The check could not be made; the message says in one line what, why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +91,10 @@ def check_function(
     if not separator or not name.isidentifier():
         raise CheckError(f"cannot read {location!r}: it names no function; give FILE.py:FUNC")
     module = load_file(path)
-    function = _attribute(module, name, path)
+    function = load_function(module, name, path)
     with open_device(device) as device_name:
         recorder = Recorder(load_target(target, module))
-        arguments = make_inputs(inputs) if inputs is not None else _inputs_of(module, name, path)
+        arguments = make_inputs(inputs) if inputs is not None else load_inputs(module, name, path)
         _compile(function, arguments, recorder, location, target)
         reports = tuple(_verify(recorder.pairs))
     return Checked(f"{location} under {target} on {device_name}", reports)
@@ -141,102 +116,6 @@ def open_device(device: str) -> Iterator[str]:
             yield "emulated"
 
 
-def load_file(path: str) -> ModuleType:
-    """Import a Python file by its path, with its folder on the import path."""
-    file = Path(path).resolve()
-    if not file.is_file():
-        raise CheckError(f"cannot read {path}: no such file; give FILE.py:FUNC")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise CheckError(f"cannot read {path}: not a Python file; give FILE.py:FUNC")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.parent))
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise CheckError(f"cannot import {path}: {_one_line(error)}; run `python {path}` to see where") from error
-    finally:
-        sys.path.remove(str(file.parent))
-    return module
-
-
-def load_target(target: str, module: ModuleType) -> Transform:
-    """Return the transform that a target names; a class or function is called without arguments."""
-    if target == "cgverify":
-        return CUDAGraphTransform(verify=False)
-    if target == "none":
-        return Transform()
-    if target == "thunder":
-        from thunder.transforms.cudagraph import CUDAGraphTransform as ThundersTransform
-
-        return ThundersTransform()
-    home, separator, name = target.rpartition(":")
-    if separator and home.endswith(".py"):
-        module = load_file(home)
-    elif separator:
-        try:
-            module = importlib.import_module(home)
-        except Exception as error:
-            raise CheckError(f"cannot import target {target!r}: {_one_line(error)}; check its module's name") from error
-    if not hasattr(module, name):
-        raise CheckError(
-            f"unknown target {target!r}: {module.__name__} has no {name!r}; "
-            "choose cgverify, thunder, none, module:attribute, FILE.py:attribute, or an attribute of FILE.py"
-        )
-    found = getattr(module, name)
-    transform = found() if callable(found) and not isinstance(found, Transform) else found
-    if not isinstance(transform, Transform):
-        kind = type(transform).__name__
-        raise CheckError(
-            f"target {target!r} is a {kind}: it must be, or return, a thunder.core.transform_common.Transform"
-        )
-    return transform
-
-
-def make_inputs(spec: str) -> tuple[torch.Tensor, ...]:
-    """Make CUDA tensors with seeded values from ``"f32[4,4] i64[4] f32[]"``."""
-    parts = re.findall(r"\S*\[[^\]]*\]\S*|\S+", spec)
-    generator = torch.Generator().manual_seed(0)
-    return tuple(_make_input(part, generator) for part in parts)
-
-
-def _make_input(part: str, generator: torch.Generator) -> torch.Tensor:
-    match = _INPUT.fullmatch(part)
-    dtype = DTYPES.get(match["dtype"]) if match else None
-    if match is None or dtype is None:
-        raise CheckError(
-            f"cannot read input {part!r}: write DTYPE[SIZES], such as f32[4,4]; dtypes are {', '.join(DTYPES)}"
-        )
-    shape = [int(size) for size in match["shape"].split(",") if size.strip()]
-    if dtype.is_floating_point:
-        values = torch.randn(shape, generator=generator)
-    else:
-        values = torch.randint(0, 2 if dtype is torch.bool else 10, shape, generator=generator)
-    return values.to(dtype).to("cuda")
-
-
-def _inputs_of(module: ModuleType, name: str, path: str) -> tuple[Any, ...]:
-    """Call ``FUNC_inputs("cuda")``."""
-    maker = getattr(module, f"{name}_inputs", None)
-    if maker is None:
-        raise CheckError(f'{path} has no {name}_inputs(device): add it, or give --inputs "f32[4,4]"')
-    try:
-        arguments = maker("cuda")
-    except Exception as error:
-        raise CheckError(f"{name}_inputs failed: {_one_line(error)}; it takes a device and returns a tuple") from error
-    if not isinstance(arguments, tuple):
-        raise CheckError(f"{name}_inputs returned a {type(arguments).__name__}: it must return the tuple of arguments")
-    return arguments
-
-
-def _attribute(module: ModuleType, name: str, path: str) -> Callable[..., Any]:
-    function = getattr(module, name, None)
-    if not callable(function):
-        candidates = ", ".join(n for n, v in vars(module).items() if callable(v) and v.__module__ == module.__name__)
-        raise CheckError(f"{path} has no function {name!r}: it defines {candidates or 'none'}")
-    return function  # type: ignore[no-any-return]
-
-
 def _compile(
     function: Callable[..., Any], arguments: tuple[Any, ...], recorder: Recorder, location: str, target: str
 ) -> None:
@@ -246,10 +125,10 @@ def _compile(
     except Exception as error:
         if _raised_by(error, recorder):
             raise CheckError(
-                f"target {target} failed on {location}: {_one_line(error)}; nothing was verified"
+                f"target {target} failed on {location}: {one_line(error)}; nothing was verified"
             ) from error
         raise CheckError(
-            f"Thunder cannot compile {location}: {_one_line(error)}; try thunder.jit on it without transforms"
+            f"Thunder cannot compile {location}: {one_line(error)}; try thunder.jit on it without transforms"
         ) from error
     if not recorder.pairs:
         raise CheckError(
@@ -288,9 +167,3 @@ def _copy(trace: TraceCtx) -> TraceCtx:
     copy.bound_symbols.extend(bsym.from_bsym() for bsym in trace.bound_symbols)
     copy.set_provenance(trace.get_provenance())
     return copy
-
-
-def _one_line(error: Exception) -> str:
-    """Name an exception by its class and the first line of its message."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -105,7 +105,8 @@ def check(
 
     The function's arguments come from FUNC_inputs(device) in the same file, or from --inputs.
     """
-    from cgverify.checking import CheckError, check_function
+    from cgverify.checking import check_function
+    from cgverify.loading import CheckError
 
     try:
         checked = check_function(location, target=target, inputs=inputs, device=device.value)
