@@ -1,0 +1,56 @@
+r"""What the runtime behind a transform does with inputs, outputs and random numbers: the premises of a proof.
+
+A trace alone does not say whether a write inside a region reaches the caller; the runtime that replays the region
+decides. `verify` takes a contract, or chooses one: `CGVERIFY` where regions carry a plan, `THUNDER_CUDAGRAPH` for
+regions of Thunder's own transform, `PURE_REWRITE` where nothing is captured. To describe another runtime, write
+`dataclasses.replace(PURE_REWRITE, name="mine", regions=r"MyGraph\d+", ...)`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A runtime's promises.
+
+    Attributes:
+        name: for reports.
+        regions: pattern of the fusion symbols that are captured (whole name); None: those that carry a plan.
+        writes_back: writes of a region to a copied input reach the caller.
+        fresh_outputs: a region's results are in memory that no later replay overwrites.
+        views_kept: a result that is a view of an input comes out as a view of the caller's tensor.
+        warm_up_runs: extra executions of a region whose effects stay.
+        registers_rng: replays draw new random numbers.
+        trusted: names of ops whose capturability the user vouches for.
+    """
+
+    name: str
+    regions: str | None = None
+    writes_back: bool = True
+    fresh_outputs: bool = True
+    views_kept: bool = True
+    warm_up_runs: int = 0
+    registers_rng: bool = True
+    trusted: frozenset[str] = frozenset()
+
+    def captures(self, symbol: str, has_plan: bool) -> bool:
+        """Whether the region with this symbol name is captured into a graph."""
+        return has_plan if self.regions is None else re.fullmatch(self.regions, symbol) is not None
+
+
+CGVERIFY = Contract(name="cgverify")
+# A rewrite that captures nothing: what runs is what stands in the trace.
+PURE_REWRITE = Contract(name="pure rewrite", regions=r"(?!)")
+# Thunder's CUDAGraphTransform: copies inputs in and never back, returns its static outputs, runs each region three
+# times before it captures, and restores nothing.
+THUNDER_CUDAGRAPH = Contract(
+    name="Thunder's CUDAGraphTransform",
+    regions=r"CUDAGraph\d+",
+    writes_back=False,
+    fresh_outputs=False,
+    views_kept=False,
+    warm_up_runs=3,
+)

@@ -1,0 +1,107 @@
+"""The rules, by code: one decorated function each, whose docstring is the manual that `cgverify explain` prints.
+
+A rule function takes the `Subject` and yields findings. Its docstring has five headings, in this order: What it checks,
+Why it is wrong, Example, Instead, Not covered. Codes are never reused: a removed rule leaves its number empty.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cgverify.diagnostics import Diagnostic, Location, Note, Severity
+
+if TYPE_CHECKING:
+    from cgverify.verifier.subject import Subject
+
+HEADINGS = ("What it checks", "Why it is wrong", "Example", "Instead", "Not covered")
+FAMILIES = {"1": "structure", "2": "capture", "3": "memory", "4": "ordering", "5": "equivalence"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule yields: a diagnostic without the rule's code and name.
+
+    Attributes:
+        severity: None means the rule's own.
+    """
+
+    message: str
+    location: Location
+    notes: tuple[Note, ...] = ()
+    help: str = ""
+    severity: Severity | None = None
+
+
+Check = Callable[["Subject"], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        code: `CG` and three digits; the first is the family.
+        name: names the fault, never the remedy.
+        severity: of its findings, unless one says otherwise.
+        check: the function.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    check: Check
+
+    @property
+    def family(self) -> str:
+        """`structure`, `capture`, `memory`, `ordering` or `equivalence`."""
+        return FAMILIES[self.code[2]]
+
+    @property
+    def manual(self) -> str:
+        """The docstring, cleaned."""
+        return inspect.cleandoc(self.check.__doc__ or "")
+
+    def run(self, subject: Subject) -> Iterable[Diagnostic]:
+        """The rule's findings as diagnostics."""
+        for found in self.check(subject):
+            severity = found.severity or self.severity
+            yield Diagnostic(self.code, self.name, severity, found.message, found.location, found.notes, found.help)
+
+
+_RULES: dict[str, Rule] = {}
+
+
+def rule(code: str, name: str, severity: Severity = Severity.ERROR) -> Callable[[Check], Check]:
+    """Registers the decorated function under its code.
+
+    Raises:
+        ValueError: the code is taken.
+    """
+
+    def register(check: Check) -> Check:
+        if code in _RULES:
+            raise ValueError(f"rule code {code} is taken by {_RULES[code].name}: choose another for {name}")
+        _RULES[code] = Rule(code, name, severity, check)
+        return check
+
+    return register
+
+
+def rules() -> tuple[Rule, ...]:
+    """All rules, by code."""
+    return tuple(_RULES[code] for code in sorted(_RULES))
+
+
+def explain(code: str) -> str:
+    """The manual of a rule: a title line and its docstring.
+
+    Raises:
+        KeyError: no such rule; the message lists the codes there are.
+    """
+    found = _RULES.get(code.upper())
+    if found is None:
+        raise KeyError(f"no rule {code!r}: the codes are {', '.join(sorted(_RULES))}")
+    return f"{found.code} {found.name} ({found.family}, {found.severity.value})\n\n{found.manual}\n"

@@ -1,0 +1,190 @@
+"""Equivalence: the trace after computes the same values, by the same ops, as often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cgverify.diagnostics import Location, Note
+from cgverify.verifier.divergence import Cause, Divergence
+from cgverify.verifier.registry import Finding, rule
+from cgverify.verifier.state import Step
+from cgverify.verifier.subject import Subject
+
+
+def _told(subject: Subject, *causes: Cause) -> Iterator[Divergence]:
+    for divergence in subject.divergences:
+        if divergence.cause in causes:
+            yield divergence
+
+
+def sides(subject: Subject, divergence: Divergence) -> tuple[Note, ...]:
+    """Notes with both sides of a divergence, and how much hangs on it."""
+    notes = []
+    if divergence.before is not None:
+        notes.append(Note("before", subject.step_was(divergence.before)))
+    if divergence.after is not None and divergence.before is None:
+        notes.append(Note("after", subject.step(divergence.after)))
+    if divergence.dependents:
+        count = divergence.dependents
+        notes.append(Note(f"{count} later {'op differs' if count == 1 else 'ops differ'} only because of this one"))
+    return tuple(notes)
+
+
+def called(step: Step) -> str:
+    """The op's results and name, as a message names it."""
+    results = ", ".join(f"`{name}`" for name in step.op.outputs)
+    return f"{results} ({step.op.name})" if results else f"`{step.op.name}`"
+
+
+@rule("CG501", "wrong-output-value")
+def wrong_output_value(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        Every op of the trace after calls the same symbol, with the same constants and the same values, as the op of
+        the trace before that defines the same name; and RETURN hands out the same values, sharing memory alike.
+
+    Why it is wrong
+        The function returns, or goes on with, other values than the original.
+
+    Example
+        t0 = torch.sub(y, x)         # was: t0 = torch.sub(x, y)
+
+    Instead
+        Copy ops unchanged, and bind a region's arguments and results in the order of its body.
+
+    Not covered
+        Algebra: two different computations of one value are different here.
+    """
+    for divergence in _told(subject, Cause.SYMBOL, Cause.LITERALS, Cause.OPERANDS):
+        step, was = divergence.after, divergence.before
+        if step is None or was is None:
+            continue
+        yield Finding(
+            f"{called(step)} is computed by {_difference(divergence)} than before",
+            subject.step(step),
+            (*_exchanged(divergence), *sides(subject, divergence)),
+            "keep the op as it was",
+        )
+    for divergence in _told(subject, Cause.RETURNED, Cause.ALIASED):
+        yield _returned(subject, divergence)
+
+
+def _difference(divergence: Divergence) -> str:
+    return {
+        Cause.SYMBOL: "another op",
+        Cause.LITERALS: "the same op with other constants",
+    }.get(divergence.cause, "the same op from other values")
+
+
+def _exchanged(divergence: Divergence) -> tuple[Note, ...]:
+    """Which argument holds another value."""
+    if divergence.cause is not Cause.OPERANDS or divergence.before is None or divergence.after is None:
+        return ()
+    pairs = zip(divergence.before.operands, divergence.after.operands, strict=False)
+    for position, (was, now) in enumerate(pairs):
+        if was.number != now.number:
+            return (Note(f"argument {position} holds `{now.name}`, before it held `{was.name}`"),)
+    return (Note(f"{len(divergence.after.operands)} arguments, before {len(divergence.before.operands)}"),)
+
+
+def _returned(subject: Subject, divergence: Divergence) -> Finding:
+    before, after = subject.executions
+    position = divergence.leaf or 0
+    was, now = before.returned[position], after.returned[position]
+    op = subject.after.return_op
+    where: Location = subject.whole() if op is None else subject.at(op)
+    if divergence.cause is Cause.ALIASED:
+        message = f"value {position} of RETURN, `{now.name}`, shares memory with other values than before"
+    elif was.number == now.number:
+        message = f"value {position} of RETURN, `{now.name}`, is in another state than before"
+    else:
+        message = f"value {position} of RETURN is `{now.name}`, before it was `{was.name}`"
+    return Finding(message, where, help="keep RETURN as it is, and bind results in the order of the body")
+
+
+@rule("CG502", "missing-op")
+def missing_op(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        Every op of the trace before runs in the trace after, inside a region or outside, before RETURN.
+
+    Why it is wrong
+        Its result is missing or stale, its effect does not happen, its random draw shifts all later ones.
+
+    Example
+        t0 = torch.mul(x, y)         # gone in the trace after
+
+    Instead
+        Put each op either in exactly one region or outside.
+
+    Not covered
+        Ops whose lack is only a consequence of another difference are counted in that finding. A lost write to
+        the caller's memory is CG401.
+    """
+    for divergence in _told(subject, Cause.MISSING):
+        if divergence.writes_callers_memory or divergence.before is None:
+            continue
+        yield Finding(
+            f"{called(divergence.before)} never runs",
+            subject.whole(),
+            sides(subject, divergence),
+            "put the op in one region or leave it outside",
+        )
+
+
+@rule("CG503", "duplicated-op")
+def duplicated_op(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        No op of the trace after runs more often than in the trace before, and none runs that the trace before does
+        not have.
+
+    Why it is wrong
+        A repeated write or random draw changes results; a repeated pure op costs time.
+
+    Example
+        [t0] = CUDAGraph0(x)
+          # t0 = torch.exp(x)
+        t1 = torch.exp(x)            # one exp before
+
+    Instead
+        Remove the ops of a region from the trace outside.
+
+    Not covered
+        Whether the extra op is harmless.
+    """
+    for divergence in _told(subject, Cause.REPEATED, Cause.EXTRA):
+        step = divergence.after
+        if step is None:
+            continue
+        repeated = divergence.cause is Cause.REPEATED
+        more = "runs more often than before" if repeated else "does not run in the trace before"
+        yield Finding(f"{called(step)} {more}", subject.step(step), help="remove the extra op")
+
+
+@rule("CG504", "unproved")
+def unproved(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        The two executions end in the same state: returned values, the caller's memory, random generators, order of
+        opaque ops. It speaks only where they do not and no other rule says why.
+
+    Why it is wrong
+        An unproved rewrite must not run.
+
+    Example
+        Two opaque ops that changed places together with a random draw.
+
+    Instead
+        Keep the order of ops with effects. If the rewrite is right, the proof is too weak: that is a fault of the
+        verifier, worth reporting with both traces.
+
+    Not covered
+        Nothing: this is the rule of last resort.
+    """
+    for divergence in _told(subject, Cause.STATE):
+        yield Finding(
+            f"`{subject.after.name}` is not proved: {divergence.detail} differ from before",
+            subject.whole(),
+            help="keep the order of ops with effects; if the rewrite is right, report both traces",
+        )

@@ -1,0 +1,104 @@
+"""Memory: who owns what a region returns, as far as traces and contract decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cgverify.diagnostics import Note
+from cgverify.ir import OpKind
+from cgverify.plan import OutputRole
+from cgverify.verifier.registry import Finding, rule
+from cgverify.verifier.subject import Region, Subject
+
+
+@rule("CG302", "live-output-overwritten")
+def live_output_overwritten(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        No result of a captured region reaches RETURN, itself or through views, under a contract whose runtime hands out
+        the graph's own memory.
+
+    Why it is wrong
+        The next replay overwrites what the caller still holds: results of earlier calls change, saved tensors of a
+        pending backward too.
+
+    Example
+        [t0] = CUDAGraph0(x)
+        return (t0,)
+
+    Instead
+        Hand out copies in fresh memory.
+
+    Not covered
+        Whether the caller keeps the result beyond the next call.
+    """
+    if subject.contract.fresh_outputs:
+        return
+    for region in subject.captured:
+        for position, name in enumerate(region.outputs):
+            if name in _escaping(subject) and position not in subject.effects(region).aliases:
+                yield Finding(
+                    f"`{name}` leaves `{region.name}` in graph memory, which the next replay overwrites",
+                    subject.at(region.op),
+                    _return_note(subject),
+                    "hand out a copy",
+                )
+
+
+@rule("CG303", "output-aliases-input")
+def output_aliases_input(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        A result of a captured region that may be an argument, or a view of one, is marked so in the plan; without a
+        plan, the contract must keep such views.
+
+    Why it is wrong
+        The caller gets a view of a private copy: writes to it no longer reach the caller's own tensor, and the next
+        replay overwrites it.
+
+    Example
+        [t0] = CUDAGraph0(x)
+          # t0 = torch.reshape(x, (16,))
+
+    Instead
+        Make the view again from the caller's tensor after each replay.
+
+    Not covered
+        Views of values that the region computes itself.
+    """
+    for region in subject.captured:
+        for position, parameters in subject.effects(region).aliases.items():
+            if _is_kept(subject, region, position) or position >= len(region.outputs):
+                continue
+            name = region.outputs[position]
+            yield Finding(
+                f"`{name}` may share memory with input `{parameters[0]}` of `{region.name}`, as a view of a copy",
+                subject.at(region.op),
+                (Note("the plan calls it fresh" if region.claim else "the runtime keeps no views of inputs"),),
+                "mark the output as a possible alias of an input",
+            )
+
+
+def _is_kept(subject: Subject, region: Region, position: int) -> bool:
+    if region.claim is None:
+        return subject.contract.views_kept or region.outputs[position] not in _escaping(subject)
+    outputs = region.claim.outputs
+    return position >= len(outputs) or outputs[position].role is OutputRole.MAY_ALIAS_INPUT
+
+
+def _escaping(subject: Subject) -> frozenset[str]:
+    """Names whose memory RETURN may hand out: what it lists, and what that may be a view of."""
+    names = set(subject.after.returned)
+    for op in reversed(subject.after.ops):
+        if op.kind is not OpKind.COMPUTE:
+            continue
+        facts = subject.facts(op)
+        for name in op.outputs:
+            if name in names:
+                names.update(facts.views.get(name, ()))
+    return frozenset(names)
+
+
+def _return_note(subject: Subject) -> tuple[Note, ...]:
+    op = subject.after.return_op
+    return () if op is None else (Note("handed out here", subject.at(op)),)

@@ -1,0 +1,353 @@
+"""The abstract state of a trace: which value each name holds, and what has happened to the memory behind it.
+
+Both programs are numbered by dependence alone, with one shared table, so that equal numbers mean equal computations:
+
+- value: a number (what was computed, from what), the storage classes its memory may belong to, and the object it is.
+- storage class: the caller's memory on one device (parameters may alias each other), or one fresh allocation.
+- version of a storage class: None until it is written; then a chain of the writes, each with the number of the op.
+- draws: per device, the chain of the ops that drew random numbers; world: the chain of opaque ops.
+
+Transfer of one op: its number is (symbol, literals, for each argument its number and the versions of its classes, the
+position of the chains it is on). Its results get (number, position) and a fresh class, or the classes of the arguments
+they may be views of; an identity passes its argument on, object and all. A write moves the written classes to
+(old version, number). An opaque op also writes its arguments and the caller's memory and draws everywhere.
+
+A region is transferred by executing its body on the values of its arguments, so the same chains run through it.
+There is no join: traces are straight lines.
+
+Not covered: what two classes that are the caller's on one device really share (they are one class, which is safe and
+costs nothing unless a transform reorders writes to different parameters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cgverify.ir import Op, OpKind, TraceView
+from cgverify.verifier.semantics import CollectionProxy, Facts, Proxy, TensorProxy, callable_of, device_of
+
+if TYPE_CHECKING:
+    from cgverify.verifier.subject import Region
+
+Root = Hashable  # a storage class: "@cuda:0" for the caller's memory, an int for a fresh allocation
+
+
+class Numbers:
+    """Gives equal keys equal small integers; shared by the two programs that are compared."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, int] = {}
+
+    def of(self, key: Hashable) -> int:
+        """The number of a key, new or known."""
+        return self._known.setdefault(key, len(self._known))
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a name holds.
+
+    Attributes:
+        number: equal for equal computations.
+        roots: the storage classes its memory may belong to.
+        identity: the object it is: equal for the aliases that `update_aliases` and `copy_` return.
+    """
+
+    number: int
+    roots: tuple[Root, ...]
+    identity: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An argument as an op saw it: its name, its number, and the versions of its storage classes."""
+
+    name: str
+    number: int
+    versions: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One executed op.
+
+    Attributes:
+        op: the op.
+        region: the region it stands in, None for the trace itself.
+        symbol: what is called.
+        operands: its tensor, number and collection arguments, in order.
+        literals: everything else among its arguments, with the shape of the nest.
+        drawn: the positions on the chains of random draws it takes; empty if it draws nothing.
+        world: the positions of all chains, if it is opaque; else empty.
+        number: equal for equal executions.
+        writes: the storage classes it writes.
+    """
+
+    op: Op
+    region: Region | None
+    symbol: Hashable
+    operands: tuple[Operand, ...]
+    literals: Hashable
+    drawn: tuple[int, ...]
+    world: tuple[int, ...]
+    number: int
+    writes: tuple[Root, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One value handed out by RETURN, in the state its memory is in then."""
+
+    name: str
+    number: int
+    versions: tuple[int | None, ...]
+    roots: tuple[Root, ...]
+    identity: Hashable
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for equal values in equal memory."""
+        return (self.number, self.versions)
+
+
+@dataclass
+class State:
+    """The abstract state while a trace is executed, and the record of what it did."""
+
+    numbers: Numbers
+    facts: Callable[[Op], Facts]
+    values: dict[str, Value] = field(default_factory=dict)
+    versions: dict[Root, int] = field(default_factory=dict)
+    draws: dict[str, int] = field(default_factory=dict)
+    world: int | None = None
+    steps: list[Step] = field(default_factory=list)
+    returned: tuple[Leaf, ...] = ()
+    structure: Hashable = None
+    seen: set[int] = field(default_factory=set)  # numbers of all values and versions that ever were
+    positions: set[int] = field(default_factory=set)  # positions reached on the chains of draws and of opaque ops
+    origins: set[int] = field(default_factory=set)  # those at which nothing has happened yet
+    callers: dict[Root, None] = field(default_factory=dict)  # the caller's storage classes met so far
+    fresh: int = 0
+
+    def bind_parameter(self, position: int, name: str, proxy: Proxy | None) -> None:
+        """A parameter holds the caller's value at its position."""
+        self.define(self.values, name, self.numbers.of(("parameter", position)), _given_roots(name, proxy))
+
+    def define(self, scope: dict[str, Value], name: str, number: int, roots: tuple[Root, ...]) -> None:
+        """`name` is a new object with this number."""
+        self.fresh += 1
+        self.seen.add(number)
+        self.callers.update(dict.fromkeys(root for root in roots if is_callers_memory(root)))
+        scope[name] = Value(number, roots, self.fresh)
+
+    def operand(self, scope: dict[str, Value], name: str) -> Operand:
+        """The value as it is at this moment; an undefined name is a value of its own."""
+        value = scope.get(name)
+        if value is None:
+            return Operand(name, self.numbers.of(("undefined", name)), ())
+        if not self.versions:
+            return Operand(name, value.number, ())
+        versions = tuple(self.versions.get(root) for root in value.roots)
+        return Operand(name, value.number, versions if any(v is not None for v in versions) else ())
+
+    def execute(self, op: Op, scope: dict[str, Value], region: Region | None) -> None:
+        """The transfer function of one op that is neither region nor RETURN."""
+        if op.kind is OpKind.COMPUTE:
+            self._compute(op, scope, region)
+        elif op.kind is OpKind.UNPACK:
+            self._unpack(op, scope)
+
+    def _compute(self, op: Op, scope: dict[str, Value], region: Region | None) -> None:
+        facts = self.facts(op)
+        # Values are read before identities bind new names to them: an identity's own result is no argument.
+        aliases = {new: scope[old] for new, old in facts.identities.items() if old in scope}
+        if not (aliases and len(aliases) == len(op.outputs) and not (facts.writes or facts.draws or facts.opaque)):
+            self._step(op, facts, scope, region)
+        scope.update(aliases)
+
+    def _step(self, op: Op, facts: Facts, scope: dict[str, Value], region: Region | None) -> None:
+        operands: list[Operand] = []
+        literals = self.encode((op.bsym.args, op.bsym.kwargs), scope, operands)
+        chains = self._chains(op, facts)
+        drawn = self._positions(chains)
+        world = (self._world(), *drawn) if facts.opaque else ()
+        symbol = symbol_key(op)
+        inputs = tuple((operand.number, operand.versions) for operand in operands)
+        number = self.numbers.of((symbol, literals, inputs, drawn, world))
+        written = self._written(facts, operands, scope)
+        self.steps.append(Step(op, region, symbol, tuple(operands), literals, drawn, world, number, written))
+        self._results(op, facts, scope, number)
+        for root in written:
+            self.versions[root] = self.numbers.of(("write", self.versions.get(root), number))
+            self.seen.add(self.versions[root])
+        if facts.opaque:
+            self.draws.clear()
+            self.world = number
+            self._world()
+        else:
+            for chain in chains:
+                self.draws[chain] = self.numbers.of(("draw", self._draw(chain), number))
+        self._positions(chains)
+
+    def _draw(self, chain: str) -> int | None:
+        """The last event of one generator: a draw since the last opaque op, or that op."""
+        return self.draws.get(chain, self.world)
+
+    def _positions(self, chains: tuple[str, ...]) -> tuple[int, ...]:
+        """Where the generators stand now."""
+        return tuple(self._reach(("drawn", chain), self._draw(chain)) for chain in chains)
+
+    def _world(self) -> int:
+        """Where the chain of opaque ops stands now."""
+        return self._reach("world", self.world)
+
+    def _reach(self, chain: Hashable, event: int | None) -> int:
+        position = self.numbers.of((chain, event))
+        self.positions.add(position)
+        if event is None:
+            self.origins.add(position)
+        return position
+
+    def _chains(self, op: Op, facts: Facts) -> tuple[str, ...]:
+        """The generators the op draws from: its results' device, or all that were drawn from so far."""
+        if facts.opaque:
+            return tuple(sorted(self.draws))
+        if not facts.draws:
+            return ()
+        devices = {device_of(p) for p in op.bsym.flat_proxy_outs if isinstance(p, TensorProxy)}
+        return tuple(sorted(devices)) or ("cpu",)
+
+    def _written(self, facts: Facts, operands: list[Operand], scope: dict[str, Value]) -> tuple[Root, ...]:
+        names: Iterable[str] = facts.writes
+        written: dict[Root, None] = {}
+        if facts.opaque:
+            names = [*names, *(operand.name for operand in operands)]
+            written.update(self.callers)
+        for name in names:
+            if name in scope:
+                written.update(dict.fromkeys(scope[name].roots))
+        return tuple(written)
+
+    def _results(self, op: Op, facts: Facts, scope: dict[str, Value], number: int) -> None:
+        reads = op.reads
+        for position, proxy in enumerate(op.bsym.flat_proxy_outs):
+            name = proxy.name
+            if name in facts.identities or name in reads:
+                continue
+            roots: tuple[Root, ...] = ()
+            if isinstance(proxy, (TensorProxy, CollectionProxy)):
+                shared = op.reads if facts.unknown else facts.views.get(name, ())
+                roots = tuple(dict.fromkeys(r for other in shared if other in scope for r in scope[other].roots))
+                if facts.unknown:
+                    roots = tuple(dict.fromkeys((*roots, *_given_roots(name, proxy))))
+                roots = roots or (self.fresh,)
+            self.define(scope, name, self.numbers.of(("result", number, position)), roots)
+
+    def _unpack(self, op: Op, scope: dict[str, Value]) -> None:
+        source = [self.operand(scope, name) for name in op.reads]
+        inputs = tuple((operand.number, operand.versions) for operand in source)
+        for position, proxy in enumerate(op.bsym.flat_proxy_outs):
+            number = self.numbers.of(("unpacked", inputs, position))
+            self.define(scope, proxy.name, number, _given_roots(proxy.name, proxy))
+
+    def leave(self, op: Op, scope: dict[str, Value]) -> None:
+        """RETURN: records what is handed out, in the state the memory is in now."""
+        operands: list[Operand] = []
+        self.structure = self.encode(op.bsym.args, scope, operands)
+        self.returned = tuple(
+            Leaf(o.name, o.number, o.versions, scope[o.name].roots, scope[o.name].identity)
+            if o.name in scope
+            else Leaf(o.name, o.number, o.versions, (), o.name)
+            for o in operands
+        )
+
+    def encode(self, tree: Any, scope: dict[str, Value], operands: list[Operand]) -> Hashable:
+        """The literals of a nest of arguments, proxies replaced by a mark and appended to `operands`."""
+        if isinstance(tree, Proxy):
+            operands.append(self.operand(scope, tree.name))
+            return "?"
+        kind = type(tree)
+        if kind is tuple or kind is list:
+            return (kind.__name__, *[self.encode(item, scope, operands) for item in tree])
+        if kind is dict:
+            return ("dict", *[(key, self.encode(item, scope, operands)) for key, item in tree.items()])
+        if isinstance(tree, (tuple, list)):
+            return ("tuple", *[self.encode(item, scope, operands) for item in tree])
+        if kind is slice:
+            return ("slice", *[self.encode(item, scope, operands) for item in (tree.start, tree.stop, tree.step)])
+        return literal_key(tree)
+
+
+def run(
+    view: TraceView, region_of: Callable[[Op], Region | None], facts: Callable[[Op], Facts], numbers: Numbers
+) -> State:
+    """Executes a trace symbolically, regions inlined, up to its RETURN."""
+    state = State(numbers, facts)
+    for position, name in enumerate(view.parameters):
+        state.bind_parameter(position, name, view.values.get(name))
+    for op in view.ops:
+        if op.kind is OpKind.RETURN:
+            state.leave(op, state.values)
+            break
+        region = region_of(op)
+        if region is None:
+            state.execute(op, state.values, None)
+        else:
+            _run_region(state, region, region_of, state.values)
+    return state
+
+
+def _run_region(
+    state: State, region: Region, region_of: Callable[[Op], Region | None], outer: dict[str, Value]
+) -> None:
+    """Executes a region's body on the values of its arguments and binds its results."""
+    inner: dict[str, Value] = {}
+    for parameter, argument in zip(region.parameters, region.arguments, strict=False):
+        if argument in outer:
+            inner[parameter] = outer[argument]
+        else:
+            state.define(inner, parameter, state.operand(outer, argument).number, ())
+    for op in region.ops:
+        if op.kind is OpKind.RETURN:
+            break
+        nested = region_of(op)
+        if nested is None:
+            state.execute(op, inner, region)
+        else:
+            _run_region(state, nested, region_of, inner)
+    for output, result in zip(region.outputs, region.results, strict=False):
+        if result in inner:
+            outer[output] = inner[result]
+        else:
+            state.define(outer, output, state.operand(inner, result).number, ())
+
+
+def literal_key(value: Any) -> Hashable:
+    """A key equal for literals that print alike: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    if isinstance(value, (float, complex)):
+        return (type(value).__name__, repr(value))
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value).__name__, repr(value))
+    return (type(value).__name__, value)
+
+
+def symbol_key(op: Op) -> Hashable:
+    """What is called: the symbol, and the very Python object where the op brings its own."""
+    called = callable_of(op.bsym)
+    return (op.name, op.id, op.executor, None if called is None else id(called))
+
+
+def _given_roots(name: str, proxy: Proxy | None) -> tuple[Root, ...]:
+    """Classes of something the caller gave: its memory by device; a list is its own class."""
+    if isinstance(proxy, CollectionProxy):
+        return (f"list {name}",)
+    return (f"@{device_of(proxy)}",) if isinstance(proxy, TensorProxy) else ()
+
+
+def is_callers_memory(root: Root) -> bool:
+    """Whether a storage class is memory that the caller holds."""
+    return isinstance(root, str) and root.startswith("@")

@@ -1,0 +1,196 @@
+"""The executed text of a trace, parsed once: what it binds, calls and loads, and whether it says what the ops say.
+
+Thunder executes the text of `trace.python()`, and a region's callable executes `.source`. Names are all that text has:
+a local name that is also a called global makes the call hit the local. Statements are compared with bound symbols leaf by
+leaf, without printing the symbols again; objects that Thunder passes by a generated name match anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cgverify.ir import Op, OpKind
+from cgverify.verifier.semantics import Proxy, torch_literal
+
+_ALWAYS_THERE = frozenset(dir(builtins)) | {"thunder", "__function_obj", "torch", "no_autocast"}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A parsed function.
+
+    Attributes:
+        source: the text.
+        function: the function named like the trace, None if the text does not parse or has none.
+        fault: why there is no function, or empty.
+        line: where parsing stopped, 0 if it did not.
+        parameters: names of the parameters, in order.
+        local: parameters and all names the body binds.
+        imported: names the text imports.
+    """
+
+    source: str
+    function: ast.FunctionDef | None
+    fault: str
+    line: int
+    parameters: tuple[str, ...]
+    local: frozenset[str]
+    imported: frozenset[str]
+
+    def shadowed(self) -> Iterator[tuple[str, int]]:
+        """Local names that are called, or asked for an attribute, like a global; with the statement's position."""
+        for position, statement in enumerate(self.statements):
+            for node in ast.walk(statement):
+                target = node.func if isinstance(node, ast.Call) else node if isinstance(node, ast.Attribute) else None
+                root = None if target is None else _root(target)
+                if root in self.local and root is not None:
+                    yield root, position
+                    break
+
+    def unresolved(self, context: dict[str, Any]) -> Iterator[tuple[str, int]]:
+        """Names the body loads that are neither local nor in reach, with the statement's position."""
+        reach = self.local | self.imported | _ALWAYS_THERE | context.keys()
+        for position, statement in enumerate(self.statements):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in reach:
+                    yield node.id, position
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        """The body's statements."""
+        return [] if self.function is None else self.function.body
+
+
+def parse_text(source: str, name: str) -> Text:
+    """Parses and compiles the text and looks for the function."""
+    try:
+        module = ast.parse(source)
+        compile(source, f"<{name}>", "exec")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 0
+        return Text(source, None, f"{getattr(error, 'msg', None) or error}", line, (), frozenset(), frozenset())
+    imported = frozenset(
+        (alias.asname or alias.name).split(".")[0]
+        for node in module.body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    )
+    function = next((n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == name), None)
+    if function is None:
+        return Text(source, None, f"it defines no function `{name}`", 0, (), frozenset(), imported)
+    arguments = function.args
+    parameters = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+    bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return Text(source, function, "", 0, parameters, frozenset(bound.union(parameters)), imported)
+
+
+def mismatch(text: Text, ops: tuple[Op, ...]) -> tuple[Op | None, str] | None:
+    """The first op that the text does not execute as the trace says, and the statement's text; None if all agree."""
+    statements = iter(text.statements)
+    for op in ops:
+        if op.kind in (OpKind.PARAMETER, OpKind.COMMENT) or (op.kind is OpKind.UNPACK and not op.outputs):
+            continue
+        statement = next(statements, None)
+        if statement is None:
+            return op, "nothing"
+        if not _agrees(statement, op, text.local):
+            return op, ast.unparse(statement)
+    extra = next((s for s in statements if not isinstance(s, ast.Pass)), None)
+    return None if extra is None else (None, ast.unparse(extra))
+
+
+def _agrees(statement: ast.stmt, op: Op, local: frozenset[str]) -> bool:
+    bsym = op.bsym
+    if op.kind is OpKind.DEL:
+        deleted = statement.targets if isinstance(statement, ast.Delete) else []
+        names = [target.id for target in deleted if isinstance(target, ast.Name)]
+        return names == [proxy.name for proxy in bsym.flat_proxy_args]
+    if op.kind is OpKind.RETURN:
+        return isinstance(statement, ast.Return) and _same(_said(statement.value, local), _meant(_unwrapped(bsym.args)))
+    if op.kind is OpKind.UNPACK:
+        return _targets(statement) == [proxy.name for proxy in bsym.flat_proxy_outs]
+    value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+    if not isinstance(value, ast.Call) or ast.unparse(value.func) != bsym.name_with_module():
+        return False
+    if _targets(statement) != [proxy.name for proxy in bsym.flat_proxy_outs]:
+        return False
+    said = [leaf for argument in value.args for leaf in _said(argument, local)]
+    said += [leaf for keyword in value.keywords for leaf in _said(keyword.value, local)]
+    return [k.arg for k in value.keywords] == list(bsym.kwargs) and _same(said, _meant((bsym.args, bsym.kwargs)))
+
+
+def _unwrapped(arguments: tuple[Any, ...]) -> Any:
+    return arguments[0] if len(arguments) == 1 else arguments
+
+
+def _targets(statement: ast.stmt) -> list[str]:
+    if not isinstance(statement, ast.Assign):
+        return []
+    names = [n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+    return [name for name in names if name != "_"]
+
+
+_ANYTHING = object()  # a leaf that the text passes by a generated name
+
+
+def _said(node: ast.expr | None, local: frozenset[str]) -> list[Any]:
+    """The leaves of an argument as the text writes them."""
+    if node is None:
+        return [None]
+    if isinstance(node, ast.Name):
+        return [("name", node.id)] if node.id in local else [_ANYTHING]
+    if isinstance(node, ast.Constant):
+        return [node.value]
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [leaf for item in node.elts for leaf in _said(item, local)]
+    if isinstance(node, ast.Dict):
+        return [leaf for item in node.values for leaf in _said(item, local)]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        number = node.operand.value
+        return [-number] if isinstance(number, (int, float, complex)) else [_ANYTHING]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "slice":
+        return [leaf for argument in node.args for leaf in _said(argument, local)]
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "float" and node.args:
+        word = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        return [float(word)] if isinstance(word, str) else [_ANYTHING]
+    if isinstance(node, ast.Attribute) or (isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.device"):
+        return [("torch", ast.unparse(node))]
+    return [_ANYTHING]
+
+
+def _meant(tree: Any) -> list[Any]:
+    """The leaves of an argument as the bound symbol holds them."""
+    if isinstance(tree, Proxy):
+        return [("name", tree.name)]
+    if isinstance(tree, dict):
+        return [leaf for item in tree.values() for leaf in _meant(item)]
+    if isinstance(tree, (tuple, list)):
+        return [leaf for item in tree for leaf in _meant(item)]
+    if isinstance(tree, slice):
+        return [leaf for item in (tree.start, tree.stop, tree.step) for leaf in _meant(item)]
+    if tree is None or isinstance(tree, (bool, int, float, complex, str)):
+        return [tree]
+    return [("torch", torch_literal(tree)) if torch_literal(tree) else _ANYTHING]
+
+
+def _same(said: list[Any], meant: list[Any]) -> bool:
+    return len(said) == len(meant) and all(_equal(a, b) for a, b in zip(said, meant, strict=True))
+
+
+def _equal(said: Any, meant: Any) -> bool:
+    if said is _ANYTHING or meant is _ANYTHING:
+        return True
+    if isinstance(said, float) and isinstance(meant, float) and math.isnan(said):
+        return math.isnan(meant)
+    return type(said) is type(meant) and bool(said == meant)
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
