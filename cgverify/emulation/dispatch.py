@@ -35,7 +35,7 @@ class Dispatcher:
         """Run or record one op; returns what it returns."""
         cuda = self.cuda
         tensors = list(_tensors(args)) + list(_tensors(kwargs.values())) if kwargs else list(_tensors(args))
-        if any(t.is_meta or is_fake(t) for t in tensors):
+        if any(t.is_meta or is_fake(t) for t in tensors) or is_faking():
             return func(*args, **kwargs)  # somebody is tracing: not our device
         info = describe(func)
         device = [t for t in tensors if cuda.is_on_device(t)]
@@ -52,10 +52,8 @@ class Dispatcher:
         if capture is not None and capture.is_invalid and not (info.is_empty or info.is_view):
             cuda.refuse_invalid()
         host = [t for t in tensors if t.dim() and not cuda.is_on_device(t)] if len(device) != len(tensors) else []
-        if host and not info.indexes:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
-            )
+        if host and not info.mixes_host:
+            raise RuntimeError(_mixed_devices_message(info, args, host[0]))
         if info.is_composite:
             result = cuda.decompose(func, args, kwargs)
             if result is not NotImplemented:
@@ -161,8 +159,10 @@ class Dispatcher:
 
         try:
             scratch = {key: _map(zeros, value) for key, value in kwargs.items()}
-            return draw(func, info, _map(zeros, list(args)), scratch, 0) if info.is_random else func(
-                *_map(zeros, list(args)), **scratch
+            return (
+                draw(func, info, _map(zeros, list(args)), scratch, 0)
+                if info.is_random
+                else func(*_map(zeros, list(args)), **scratch)
             )
         except Exception as error:
             shapes = {key: torch.device("meta") if key == "device" else _map(meta, v) for key, v in kwargs.items()}
@@ -188,7 +188,9 @@ class Dispatcher:
             return func(*args, **kwargs)
         return self.record_transfer(capture, func, info, target, source)
 
-    def record_transfer(self, capture: Capture, func: Any, info: OpInfo, target: torch.Tensor, source: torch.Tensor) -> Any:
+    def record_transfer(
+        self, capture: Capture, func: Any, info: OpInfo, target: torch.Tensor, source: torch.Tensor
+    ) -> Any:
         """Note a copy whose ends are device or pinned host memory."""
         cuda = self.cuda
 
@@ -236,7 +238,11 @@ class Dispatcher:
         if capture is not None and capture.is_invalid:
             cuda.refuse_invalid()
         if to_device == from_device:
-            return self.run(func, info, args, kwargs) if capture is None else self.record(capture, func, info, args, kwargs)
+            return (
+                self.run(func, info, args, kwargs)
+                if capture is None
+                else self.record(capture, func, info, args, kwargs)
+            )
         # a transfer to the host that does not block gets a pinned result
         cuda.check_host_copy(non_blocking if from_device else cuda.is_pinned(source), non_blocking)
         result = func(*args, **kwargs) if capture is None else self._dry_run(func, info, args, kwargs)
@@ -265,6 +271,23 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "aten::is_pinned": Dispatcher._is_pinned,
     "aten::_pin_memory": Dispatcher._pin_memory,
 }
+
+
+def _mixed_devices_message(info: OpInfo, args: tuple[Any, ...], host: torch.Tensor) -> str:
+    """Return torch's text for a CPU tensor among CUDA tensors: elementwise ops and generated wrappers differ."""
+    named = [name for name, value in zip(info.arguments, args, strict=False) if value is host]
+    found = (
+        f"got {named[0]} is on cpu, different from other tensors on cuda:0 (when checking argument in method "
+        f"wrapper_CUDA_{info.name.removeprefix('aten::')})"
+        if named and not info.iterates
+        else "found at least two devices, cuda:0 and cpu!"
+    )
+    return f"Expected all tensors to be on the same device, but {found}"
+
+
+def is_faking() -> bool:
+    """Whether a FakeTensorMode is in force: it gives its tensors any device by itself."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
 def is_fake(tensor: torch.Tensor) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cgverify.emulation.dispatch import PLAIN
+from cgverify.emulation.dispatch import PLAIN, is_faking
 from cgverify.emulation.transfers import CUDA0, transfer
 
 if TYPE_CHECKING:
@@ -71,11 +71,16 @@ class FunctionMode(TorchFunctionMode):
             return func(*args)  # __get__ and __set__ take no keywords and allocate nothing
         device = kwargs.get("device")
         if device is None:
-            placement = DEVICE if any(map(self._holds_device_tensor, args)) or (
-                kwargs and any(map(self._holds_device_tensor, kwargs.values()))
-            ) else HOST
+            placement = (
+                DEVICE
+                if any(map(self._holds_device_tensor, args))
+                or (kwargs and any(map(self._holds_device_tensor, kwargs.values())))
+                else HOST
+            )
         elif not isinstance(device, str | torch.device | int):
             return func(*args, **kwargs)
+        elif is_faking():
+            return func(*args, **kwargs)  # fake tensors carry any device by themselves
         elif isinstance(device, int) or torch.device(device).type == "cuda":
             if func in _FROM_HOST_VALUES:
                 return self._from_host(func, args, {**kwargs, "device": "cpu"})
