@@ -92,6 +92,7 @@ class Counter:
         self.current -= amount
 
 
+POOL_KINDS = ("all", "large_pool", "small_pool")
 STATISTICS = ("allocation", "allocated_bytes", "requested_bytes", "segment", "reserved_bytes")
 
 
@@ -109,7 +110,7 @@ class CachingAllocator:
         self.live: dict[int, Block] = {}  # by offset
         self.on_allocate: Callable[[Block], None] | None = None
         self.on_free: Callable[[Block], None] | None = None
-        self.counters = {(name, kind): Counter() for name in STATISTICS for kind in ("all", "large_pool", "small_pool")}
+        self.counters = {(name, kind): Counter() for name in STATISTICS for kind in POOL_KINDS}
         self._blocks: dict[int, Block] = {}  # live and free, by offset
         self._end = reserved
         self._returned: list[tuple[int, int]] = []  # segments given back, sorted (offset, size)

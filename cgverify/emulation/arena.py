@@ -20,7 +20,7 @@ from cgverify.emulation.allocator import ArenaFull, Block, CachingAllocator, Poo
 POISON = 0xFF  # all-ones bytes: NaN in every floating-point type, -1 in signed integers
 
 
-class _Owner(np.ndarray):  # type: ignore[type-arg]
+class _Owner(np.ndarray):
     """Owns one block's storage; torch drops it when the last tensor on the storage dies."""
 
     block: Block | None = None
@@ -64,7 +64,9 @@ class Arena:
                 "free tensors or graphs, or pass a larger capacity= to EmulatedCUDA."
             ) from None
 
-    def tensor(self, block: Block | None, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    def tensor(
+        self, block: Block | None, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
+    ) -> torch.Tensor:
         """Return the tensor that owns `block` from its first byte; None: a zero-size tensor."""
         offset, nbytes = (block.offset, block.requested) if block is not None else (0, 1)
         memory: Any = self._bytes[offset : offset + nbytes].view(_Owner)

@@ -17,6 +17,11 @@ def active() -> EmulatedCUDA:
     return _active
 
 
+def in_force() -> EmulatedCUDA | None:
+    """Return the emulated device in force, None if there is none."""
+    return _active
+
+
 def activate(cuda: EmulatedCUDA) -> None:
     """Put a device in force; raises RuntimeError if one is."""
     global _active

@@ -216,7 +216,7 @@ class EmulatedCUDA:
         """Return a new device generator, with torch's seed for unseeded ones by default."""
         state = GeneratorState() if seed is None else GeneratorState(seed)
         generator = Generator(state, lambda: self.capturing is not None)
-        self._generators[generator._cdata] = generator
+        self._generators[generator._cdata] = generator  # type: ignore[attr-defined]
         return generator
 
     def generator_behind(self, generator: torch.Generator) -> Generator:
@@ -224,7 +224,8 @@ class EmulatedCUDA:
 
         Raises RuntimeError, as torch does, for a CPU generator.
         """
-        found = generator if isinstance(generator, Generator) else self._generators.get(generator._cdata)
+        address: int = generator._cdata  # type: ignore[attr-defined]
+        found = generator if isinstance(generator, Generator) else self._generators.get(address)
         if found is None:
             raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
         return found

@@ -125,8 +125,7 @@ class CUDAGraph:
         cuda = self._cuda
         if capture_error_mode not in ("global", "thread_local", "relaxed"):
             raise RuntimeError(
-                "Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, "
-                f"got {capture_error_mode}"
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {capture_error_mode}"
             )
         with cuda.lock:
             if self._program is not None:
@@ -145,7 +144,7 @@ class CUDAGraph:
                 raise RuntimeError("another capture is under way: CUDA graphs must be captured one at a time")
             for state in self._states:
                 state.begin_capture()
-            chosen = cuda.new_pool_id(own=True) if pool is None or tuple(pool) == GENERAL else tuple(pool)
+            chosen = cuda.new_pool_id(own=True) if pool is None or pool == GENERAL else pool
             self._pool = cuda.memory.allocator.pool(chosen)
             self._pool.use_count += 1
             self._check_liveness = check_input_liveness
@@ -229,7 +228,7 @@ class CUDAGraph:
             if block.pool is not self._pool and (block.free or block.serial != serial):
                 raise UseAfterFree(
                     f"replay would touch memory at {self._cuda.memory.base + block.offset:#x} that was freed after the "
-                    f"capture; {op} is the first to use it; keep the tensor alive as long as the graph, or capture again"
+                    f"capture ({op} uses it first): keep the tensor alive as long as the graph, or capture again"
                 )
 
     def _release(self) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cgverify.emulation.ops import JUDGED, OpInfo
+from cgverify.emulation.judged import JUDGED
+from cgverify.emulation.ops import OpInfo
 
 if TYPE_CHECKING:
     from cgverify.emulation.device import EmulatedCUDA
@@ -20,7 +21,7 @@ def check_capturable(
 
     Raises `CaptureError`, which invalidates the capture, or `HostCopyError`, which does not.
     """
-    if info.name not in JUDGED:
+    if info.name.removeprefix("aten::") not in JUDGED:
         cuda.unjudged_ops.add(info.name)
     if info.host_copy or _copies_through_host(cuda, info, args):
         cuda.check_host_copy(is_pinned=False, non_blocking=False)

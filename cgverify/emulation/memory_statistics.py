@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cgverify.emulation.allocator import GENERAL, CachingAllocator
+from cgverify.emulation.allocator import GENERAL, POOL_KINDS, CachingAllocator
 from cgverify.emulation.arena import Arena
 
 _ZERO = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
@@ -21,7 +21,7 @@ _EVENTS = (
 def nested(allocator: CachingAllocator) -> dict[str, Any]:
     """Return what torch._C._cuda_memoryStats returns; split blocks are counted now, so their peaks are not kept."""
     found: dict[str, Any] = allocator.statistics()
-    count, size = dict.fromkeys(("all", "large_pool", "small_pool"), 0), dict.fromkeys(("all", "large_pool", "small_pool"), 0)
+    count, size = dict.fromkeys(POOL_KINDS, 0), dict.fromkeys(POOL_KINDS, 0)
     for _, segment, blocks in allocator.segments():
         for block in blocks:
             if block.free and block.size < segment.size:
@@ -37,7 +37,7 @@ def nested(allocator: CachingAllocator) -> dict[str, Any]:
 def snapshot(arena: Arena, pool: tuple[int, ...] | None) -> dict[str, Any]:
     """Return what torch._C._cuda_memorySnapshot returns, for one memory pool or, for None or (0, 0), for all."""
     wanted = None if pool is None or tuple(pool[:2]) == GENERAL else tuple(pool[:2])
-    segments = []
+    segments: list[dict[str, Any]] = []
     for owner, segment, blocks in arena.allocator.segments():
         if wanted is not None and owner.id != wanted:
             continue

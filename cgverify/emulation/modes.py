@@ -43,7 +43,7 @@ class DispatchMode(TorchDispatchMode):
         return False
 
     def __init__(self, cuda: EmulatedCUDA) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._dispatch = cuda.dispatcher
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -37,7 +37,15 @@ SYNCS = {
     "aten::index_fill_.int_Tensor",
 }
 # CUDA implementations that copy to or from pageable memory.
-HOST_COPIES = {"aten::bincount", "aten::_linalg_svd", "aten::linalg_matrix_exp", "aten::linalg_pinv"}
+HOST_COPIES = {
+    "aten::bincount",
+    "aten::_ctc_loss",
+    "aten::_linalg_svd",
+    "aten::linalg_matrix_exp",
+    "aten::linalg_pinv",
+}
+# Ops that take CPU tensors with dimensions beside CUDA tensors.
+MIXES_HOST = INDEXES | {"aten::_ctc_loss", "aten::_ctc_loss_backward", "aten::_use_cudnn_ctc_loss"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,9 @@ class OpInfo:
     is_random: bool
     takes_generator: bool
     indexes: bool  # syncs only for masks
+    mixes_host: bool  # takes CPU tensors with dimensions beside device tensors
+    iterates: bool  # elementwise, on a TensorIterator
+    arguments: tuple[str, ...]  # names, in order
     syncs: bool  # may not be captured
     host_copy: bool  # copies through pageable memory
     is_composite: bool  # has no kernel of its own; to be decomposed
@@ -73,29 +84,30 @@ def describe(func: Any) -> OpInfo:
         for info in alias
     )
     tags = {str(tag).removeprefix("Tag.") for tag in func.tags}
-    arguments = {argument.name for argument in schema.arguments}
+    arguments = tuple(argument.name for argument in schema.arguments)
     aliases_input = bool(alias) and all(info is not None and not info.is_write for info in alias)
     indexes = name in INDEXES
     data_dependent = bool(tags & {"dynamic_output_shape", "data_dependent_output"})
     return OpInfo(
         name=name,
         returns=returns,
-        is_view=name in SHARES_MEMORY or (not schema.is_mutable and aliases_input),
+        is_view=name in SHARES_MEMORY or "inplace_view" in tags or (not schema.is_mutable and aliases_input),
         is_empty=name in ALLOCATES,
         is_factory="device" in arguments,
         is_random="nondeterministic_seeded" in tags or "generator" in arguments,
         takes_generator="generator" in arguments,
         indexes=indexes,
+        mixes_host=name in MIXES_HOST,
+        iterates="pointwise" in tags,
+        arguments=arguments,
         syncs=(data_dependent and not indexes) or bool({name, f"{name}.{schema.overload_name}"} & SYNCS),
         host_copy=name in HOST_COPIES,
         is_composite=_is_composite(func.name()),
     )
+
 
 def _is_composite(name: str) -> bool:
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     if not torch._C._dispatch_has_kernel(name):
         return False
     return has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU")
-
-
-JUDGED: frozenset[str] = frozenset()

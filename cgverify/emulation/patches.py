@@ -1,12 +1,12 @@
 """What is replaced in torch while an emulated device is in force.
 
 torch.cuda's Python code stays torch's own as far as it goes: what it calls in C++ is replaced, and the classes whose
-C++ bases need a GPU. So `torch.cuda.graph`, `StreamContext`, `memory_stats`, `manual_seed` and their like run unmodified.
+C++ bases need a GPU. So `torch.cuda.graph`, `StreamContext`, `memory_stats`, `manual_seed` and the like run unmodified.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ import torch
 
 from cgverify.emulation import memory_statistics
 from cgverify.emulation.graph import CUDAGraph
-from cgverify.emulation.rng import Generator
 from cgverify.emulation.streams import CUDA_DEVICE_TYPE, Event, ExternalStream, Stream
 from cgverify.emulation.transfers import CUDA0
 
@@ -143,7 +142,8 @@ class _Runtime:
     def __init__(self, cuda: EmulatedCUDA) -> None:
         self._cuda = cuda
 
-    def cudaMemGetInfo(self, device: int) -> tuple[int, int]:  # noqa: N802
+    def cudaMemGetInfo(self, device: int) -> tuple[int, int]:
+        """Return the free and the total bytes."""
         reserved = self._cuda.memory.allocator.counters["reserved_bytes", "all"].current
         return self._cuda.capacity - reserved, self._cuda.capacity
 
@@ -159,11 +159,13 @@ class _Nvtx:
             raise AttributeError(name)
         return lambda *_: 0
 
-    def rangePushA(self, message: str) -> int:  # noqa: N802
+    def rangePushA(self, message: str) -> int:
+        """Open a range; returns its depth."""
         self._depth += 1
         return self._depth - 1
 
-    def rangePop(self) -> int:  # noqa: N802
+    def rangePop(self) -> int:
+        """Close the last range; returns the depth left."""
         self._depth -= 1
         return self._depth
 
@@ -195,23 +197,24 @@ def _reentering_apply(cuda: EmulatedCUDA) -> Callable[..., Any]:
 
     def reentering(self: Any, *args: Any) -> Any:
         with cuda.function_mode:
-            return apply(self, *args)
+            return apply(self, *args)  # type: ignore[no-untyped-call]
 
     return reentering
 
 
 def _grouping(cuda: EmulatedCUDA) -> Callable[..., Any]:
     """Group tensors by the emulated device: the C++ function tells the true one."""
-    group = torch.utils._foreach_utils._group_tensors_by_device_and_dtype
 
-    def grouped(tensorlistlist: Any, with_indices: bool = False) -> Any:
-        found = group(tensorlistlist, with_indices)
-        return {
-            (CUDA0 if cuda.is_on_device(lists[0][0][0]) else device, dtype): (lists, indices)
-            for (device, dtype), (lists, indices) in found.items()
-        }
+    def grouped(tensorlistlist: Sequence[Sequence[Any]], with_indices: bool = False) -> Any:
+        found: dict[Any, tuple[list[list[Any]], list[int]]] = {}
+        for index, tensor in enumerate(tensorlistlist[0]):
+            device = CUDA0 if cuda.is_on_device(tensor) else tensor.device
+            lists, indices = found.setdefault((device, tensor.dtype), ([[] for _ in tensorlistlist], []))
+            for target, source in zip(lists, tensorlistlist, strict=True):
+                if source:
+                    target.append(source[index])
+            if with_indices:
+                indices.append(index)
+        return found
 
     return grouped
-
-
-__all__ = ["DeviceProperties", "Generator", "PatchSet", "torch_patches"]

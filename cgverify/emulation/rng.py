@@ -122,7 +122,9 @@ class Generator(torch.Generator):
 
     def set_state(self, new_state: torch.Tensor) -> Generator:
         """Set seed and offset from uint8[16], or the seed alone from uint8[8]."""
-        self._refuse_in_capture("Please ensure to utilize the CUDAGeneratorImpl::set_state_index method during capturing.")
+        self._refuse_in_capture(
+            "Please ensure to utilize the CUDAGeneratorImpl::set_state_index method during capturing."
+        )
         if new_state.dtype is not torch.uint8 or new_state.numel() not in (8, 16):
             raise RuntimeError("RNG state is wrong size")
         seed, *offset = np.frombuffer(bytes(new_state.tolist()), dtype=np.uint64).tolist()

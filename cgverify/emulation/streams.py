@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cgverify.emulation.current import active
+from cgverify.emulation.current import active, in_force
 
 if TYPE_CHECKING:
     from cgverify.emulation.graph import Capture
@@ -130,8 +130,9 @@ class Event:
 
     def synchronize(self) -> None:
         """Wait for the event; a capture forbids it."""
-        if self._stream_id is not None:
-            active().wait_for_stream(active().thread.stream_id)
+        cuda = in_force()
+        if self._stream_id is not None and cuda is not None:  # nothing is pending on a device that is gone
+            cuda.wait_for_stream(cuda.thread.stream_id)
 
     def elapsed_time(self, end_event: Any) -> float:
         """Return the milliseconds between two events recorded with `enable_timing=True`."""

@@ -71,7 +71,8 @@ def _move(
 ) -> torch.Tensor:
     cuda.thread.transfer = (to_device, request.non_blocking)  # for the _to_copy that comes next
     try:
-        return torch.ops.aten._to_copy.default(source, dtype=dtype, **_format(request))
+        moved: torch.Tensor = torch.ops.aten._to_copy.default(source, dtype=dtype, **_format(request))
+        return moved
     finally:
         cuda.thread.transfer = None
 
