@@ -85,7 +85,8 @@ class Op:
     def executor(self) -> str | None:
         """Name of the executor that claimed the op, None where nobody did."""
         executor = self.bsym.sym.executor
-        return None if executor is None else str(executor.name)
+        # Thunder's own graph transform names itself as the executor of its regions, and has no name.
+        return None if executor is None else str(getattr(executor, "name", type(executor).__name__))
 
     @property
     def is_fusion(self) -> bool:
