@@ -68,11 +68,17 @@ def torch_patches(cuda: EmulatedCUDA) -> Iterator[Patch]:
     for name, function in _c_functions(cuda).items():
         yield torch._C, name, function
     yield torch, "Generator", _generator_class(cuda)
+    yield torch, "compile", _uncompiled
     yield torch.autograd.function.BackwardCFunction, "apply", _reentering_apply(cuda)
     group = _grouping(cuda)
     for module in (torch.utils._foreach_utils, torch.nn.utils.clip_grad):
         if hasattr(module, "_group_tensors_by_device_and_dtype"):
             yield module, "_group_tensors_by_device_and_dtype", group
+
+
+def _uncompiled(model: Any = None, **_: Any) -> Any:
+    """Stand for torch.compile: no compiler targets the emulated device, so what would be compiled runs eagerly."""
+    return (lambda decorated: decorated) if model is None else model
 
 
 def _module_patches(cuda: EmulatedCUDA) -> Iterator[Patch]:

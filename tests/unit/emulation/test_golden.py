@@ -20,7 +20,7 @@ LEGALITY = json.loads((GOLDEN / "legality_h200_torch2.11.json").read_text())
 # Snippets on which the emulation differs, with the reason.
 DIFFERENT_LEGALITY = {
     "eigh": "cuSOLVER reports the forbidden call with an error text of its own before CUDA does",
-    "qr": "the GPU's eager answer is an error that an earlier snippet left behind in cuSOLVER; in the capture both allow it",
+    "qr": "the GPU refused the eager call because of an earlier error in cuSOLVER; in the capture both allow it",
 }
 
 
@@ -73,6 +73,6 @@ def test_every_recorded_snippet_is_asked() -> None:
     assert set(semantics.PROBES) == set(SEMANTICS["semantics"])
 
 
-def test_judged_ops_cover_the_snippets(answers: Answers) -> None:
-    """The table of judged ops names every op that the legality snippets capture."""
+def test_judged_ops_cover_the_probes(answers: Answers) -> None:
+    """The table of judged ops names every op that the probes capture."""
     assert answers.unjudged_ops == set()
