@@ -11,12 +11,9 @@ import os
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
-
-from thunder.core.prims import PrimIDs
-from thunder.core.trace import TraceCtx, TraceTag
-from thunder.core.transform_common import Transform
 
 from cgverify.diagnostics import Report, VerificationError
 from cgverify.ir import view_trace
@@ -27,6 +24,10 @@ from cgverify.transform.driver import rewrite_trace
 from cgverify.transform.effects import Capturable
 from cgverify.transform.roles import compute_static_names
 from cgverify.verifier import contracts, verify, verify_pair
+
+from thunder.core.prims import PrimIDs
+from thunder.core.trace import TraceCtx, TraceTag
+from thunder.core.transform_common import Transform
 
 DISABLE = "CGVERIFY_DISABLE"
 
@@ -103,9 +104,7 @@ class CUDAGraphTransform(Transform):
         if check not in (None, "first"):
             raise ValueError(f"check={check!r} is neither None nor 'first'")
         if isinstance(max_graphs, bool) or not isinstance(max_graphs, int) or max_graphs < 1:
-            raise ValueError(
-                f"max_graphs={max_graphs!r} is not a positive integer: to run without graphs set {DISABLE}=1"
-            )
+            raise ValueError(f"max_graphs={max_graphs!r} is no positive integer: to run without graphs set {DISABLE}=1")
         if isinstance(capturable, str):
             raise ValueError(f"capturable={capturable!r} is one string: pass a collection of names, {{{capturable!r}}}")
         self._verify = verify
@@ -125,10 +124,10 @@ class CUDAGraphTransform(Transform):
         """
         view_trace(computation_trace)  # says what is wrong with something that is no trace, graphs on or off
         backward = is_backward(computation_trace)
-        emitted = self.rewrite(
-            computation_trace, forward=getattr(self._compiling, "forward", None) if backward else None
-        )
-        self._compiling.forward = None if backward else emitted
+        pending: Callable[[], TraceCtx | None] = getattr(self._compiling, "forward", _nothing)
+        emitted = self.rewrite(computation_trace, forward=pending() if backward else None)
+        # weakly: a trace holds its regions, and those their graphs
+        self._compiling.forward = _nothing if backward else weakref.ref(emitted)
         return emitted
 
     def rewrite(self, trace: TraceCtx, *, forward: TraceCtx | None = None) -> TraceCtx:
@@ -220,6 +219,10 @@ def cuda_graph_transform(
 def is_backward(trace: TraceCtx) -> bool:
     """Whether the trace is a backward trace: tagged so, or taking lists of saved tensors and cotangents apart."""
     return TraceTag.BACKWARD in trace.tags or any(b.sym.id is PrimIDs.UNPACK_SEQUENCE for b in trace.bound_symbols)
+
+
+def _nothing() -> None:
+    """Stands for a weak reference to no trace."""
 
 
 def _unproved(report: Report) -> str:

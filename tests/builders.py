@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import cgverify  # noqa: F401  (makes Thunder importable)
+
 from thunder.core import devices, dtypes, prims
 from thunder.core.codeutils import SigInfo
 from thunder.core.proxies import NumberProxy, ProxyTag, TensorProxy

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from cgverify.plan import Region
 from cgverify.runtime.layout import buffer_like, copyable
+
+import torch
 
 
 def differs_from_body(

@@ -11,8 +11,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from cgverify.plan import InputRole, Region
 from cgverify.runtime.guards import Refusal
 from cgverify.runtime.layout import (
@@ -23,7 +21,9 @@ from cgverify.runtime.layout import (
     span,
     storage_address,
 )
-from cgverify.runtime.pool import LOCK, capture
+from cgverify.runtime.pool import LOCK, capture, dispose
+
+import torch
 
 Body = Callable[..., Sequence[torch.Tensor]]
 Result = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], torch.Tensor]
@@ -119,13 +119,15 @@ class CapturedGraph:
         return len(self._copied) + len(self._written_back) + len(self._fresh) + len(self._blocks)
 
     def close(self) -> None:
-        """Waits for the last replay, then gives the graph's memory back."""
+        """Waits for the last replay, then gives the graph's memory back.
+
+        While somebody captures on this thread's stream neither is allowed: the memory then goes back with the next
+        graph that is closed or captured.
+        """
         with LOCK:
             graph, self._graph = self._graph, None
-            if graph is None:
-                return
-            self._done.synchronize()
-            graph.reset()
+            if graph is not None:
+                dispose(graph, self._done)
             self._sinks, self._fresh, self._blocks, self._results, self._buffers = [], [], [], [], {}
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:

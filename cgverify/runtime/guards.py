@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from enum import Enum
 
-import torch
-
 from cgverify.plan import InputRole, Region
 from cgverify.runtime.layout import ALIGNMENT, alignment, byte_range, may_overlap_itself
+
+import torch
 
 
 class Refusal(Enum):

@@ -18,6 +18,7 @@ import torch
 LOCK = threading.RLock()
 
 _streams: dict[torch.device, torch.cuda.Stream] = {}
+_waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Event]] = []
 
 
 def capture(
@@ -31,6 +32,7 @@ def capture(
     Raises:
         Exception: whatever the capture raised. Stream, generator and allocator are usable again by then.
     """
+    _dispose_of_waiting()
     graph = torch.cuda.CUDAGraph()
     caller = torch.cuda.current_stream(device)
     stream = _capture_stream(device)
@@ -51,6 +53,21 @@ def capture(
         raise
     caller.wait_stream(stream)
     return graph, results
+
+
+def dispose(graph: torch.cuda.CUDAGraph, done: torch.cuda.Event) -> None:
+    """Gives a graph's memory back once `done`, which follows its last replay, has passed; later while captured."""
+    _waiting.append((graph, done))
+    _dispose_of_waiting()
+
+
+def _dispose_of_waiting() -> None:
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        return
+    while _waiting:
+        graph, done = _waiting.pop()
+        done.synchronize()
+        graph.reset()
 
 
 def release_generator(device: torch.device) -> None:

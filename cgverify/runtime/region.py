@@ -14,8 +14,6 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import torch
-
 from cgverify.plan import InputRole, Region
 from cgverify.runtime.cache import EntryCache
 from cgverify.runtime.check import differs_from_body
@@ -23,6 +21,8 @@ from cgverify.runtime.graph import Body, CapturedGraph, CaptureRefusedError
 from cgverify.runtime.guards import Refusal, describe, find_refusal
 from cgverify.runtime.pool import LOCK
 from cgverify.runtime.stats import RuntimeStats, Tally
+
+import torch
 
 logger = logging.getLogger("cgverify")
 

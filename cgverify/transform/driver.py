@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from thunder.core.trace import TraceCtx, TraceProvenance
-
 from cgverify.ir import TraceView, view_trace
 from cgverify.plan import CapturePlan, Region
 from cgverify.transform.aliases import compute_aliases
@@ -17,6 +15,8 @@ from cgverify.transform.emit import MakeCallable, emit_trace
 from cgverify.transform.liveness import compute_liveness
 from cgverify.transform.partition import choose_partition
 from cgverify.transform.roles import Scheduled, choose_region, compute_static_names
+
+from thunder.core.trace import TraceCtx, TraceProvenance
 
 PREFIX = "CUDAGraph"
 

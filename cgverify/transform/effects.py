@@ -18,11 +18,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from thunder.core import devices
-from thunder.core.prims import PrimIDs
-from thunder.core.proxies import NumberProxy, Proxy, TensorProxy
-from thunder.core.symbol import BoundSymbol
-
 from cgverify.ir import Op, OpKind, TraceView
 from cgverify.transform.tables import (
     CAPTURABLE,
@@ -37,6 +32,11 @@ from cgverify.transform.tables import (
     SYNCS,
     VIEWS,
 )
+
+from thunder.core import devices
+from thunder.core.prims import PrimIDs
+from thunder.core.proxies import NumberProxy, Proxy, TensorProxy
+from thunder.core.symbol import BoundSymbol
 
 Capturable = Collection[str] | Callable[[BoundSymbol], bool]
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from cgverify.ir import OpKind, TraceView
+from cgverify.plan import CapturePlan, Region
+from cgverify.transform.partition import Phase
+
 from thunder.core import prims
 from thunder.core.codeutils import SigInfo
 from thunder.core.proxies import Proxy
 from thunder.core.symbol import BoundSymbol, Symbol
 from thunder.core.trace import TraceCtx, from_trace
-
-from cgverify.ir import OpKind, TraceView
-from cgverify.plan import CapturePlan, Region
-from cgverify.transform.partition import Phase
 
 MakeCallable = Callable[[Region, TraceCtx], Callable[..., Any]]
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from thunder.core.proxies import ProxyTag
-
 from cgverify.ir import TraceView, is_tensor
 from cgverify.plan import InputRole, OutputRole, Region, RegionInput, RegionOutput
 from cgverify.transform.aliases import compute_aliases
@@ -23,6 +21,8 @@ from cgverify.transform.effects import Effects
 from cgverify.transform.liveness import Liveness
 from cgverify.transform.partition import Phase
 from cgverify.transform.tables import IDENTITIES
+
+from thunder.core.proxies import ProxyTag
 
 
 @dataclass(frozen=True, slots=True)

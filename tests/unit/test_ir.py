@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from cgverify.ir import OpKind, view_trace
-
 from tests.builders import TraceBuilder
+
+import pytest
 
 
 def test_reads_definitions_and_uses_are_found_by_name() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from cgverify.ir import view_trace
 from cgverify.transform.effects import Effects, compute_effects
+from tests.builders import TraceBuilder
+
+import pytest
 from thunder.core.symbol import Symbol
 from thunder.core.trace import tracectx
 from thunder.executors import torchex
-
-from tests.builders import TraceBuilder
 
 
 def last_effects(build: TraceBuilder, **kwargs: object) -> Effects:

@@ -9,10 +9,10 @@ from cgverify.transform.aliases import compute_aliases
 from cgverify.transform.effects import Effects, compute_effects
 from cgverify.transform.liveness import END, compute_liveness
 from cgverify.transform.partition import Partition, choose_partition, compute_dependences
+from tests.builders import TraceBuilder
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from tests.builders import TraceBuilder
 
 
 def partition_of(build: TraceBuilder, *results: object) -> tuple[TraceView, Partition]:
@@ -26,7 +26,7 @@ def names(view: TraceView, ops: tuple[int, ...]) -> list[str]:
 
 
 def test_islands_around_item_become_two_regions() -> None:
-    """Work before and after an `item` that depends on it cannot share a region; the product with the number is left out."""
+    """Work before and after a dependent `item` cannot share a region; the product with the number is left out."""
     build = TraceBuilder("x")
     total = build.op("sum", build["x"], None, False, dtype=None)
     number = build.op("item", total)
@@ -82,9 +82,7 @@ def test_a_phase_of_views_alone_is_no_region() -> None:
     build = TraceBuilder("x")
     view, partition = partition_of(build, build.op("permute", build["x"], (1, 0)))
     assert all(phase.device is None for phase in partition.phases)
-    assert [left.reason for left in partition.left_out] == [
-        "launches no device work of its own, nor do its neighbours"
-    ]
+    assert [left.reason for left in partition.left_out] == ["launches no device work of its own, nor do its neighbours"]
     assert view.parameters == ("x",)
 
 

@@ -1,0 +1,61 @@
+"""The cache bounds graphs and marks, evicts the least recently used, and closes what it evicts."""
+
+from __future__ import annotations
+
+from cgverify.runtime.cache import REMEMBERED, EntryCache
+
+
+class Graph:
+    """Counts how often it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_the_least_recently_used_graph_is_closed_first() -> None:
+    """With room for two, a lookup saves a graph and the other one goes."""
+    cache: EntryCache[Graph, str] = EntryCache(2)
+    first, second, third = Graph(), Graph(), Graph()
+    cache.put_graph((1, "a"), first)
+    cache.put_graph((1, "b"), second)
+    assert cache.graph((1, "a")) is first
+    cache.put_graph((2, "a"), third)
+    assert [g.closed for g in (first, second, third)] == [0, 1, 0]
+    assert cache.graph((1, "b")) is None
+    assert list(cache.graphs()) == [first, third]
+
+
+def test_a_mark_replaces_a_graph_and_a_graph_a_mark() -> None:
+    """An entry is either a graph or a mark, never both."""
+    cache: EntryCache[Graph, str] = EntryCache(2)
+    graph = Graph()
+    cache.put_mark("k", "seen")
+    cache.put_graph("k", graph)
+    assert (cache.mark("k"), cache.graph("k")) == (None, graph)
+    cache.put_mark("k", "failed")
+    assert (cache.mark("k"), cache.graph("k"), graph.closed) == ("failed", None, 1)
+
+
+def test_dropping_an_owner_leaves_the_others() -> None:
+    """Only keys that start with the owner go, and their graphs are closed."""
+    cache: EntryCache[Graph, str] = EntryCache(4)
+    mine, theirs = Graph(), Graph()
+    cache.put_graph(("me", 1), mine)
+    cache.put_graph(("you", 1), theirs)
+    cache.put_mark(("me", 2), "seen")
+    cache.drop("me")
+    assert (mine.closed, theirs.closed, cache.mark(("me", 2))) == (1, 0, None)
+    cache.clear()
+    assert theirs.closed == 1
+
+
+def test_marks_are_bounded() -> None:
+    """Argument descriptions that never come back are forgotten, oldest first."""
+    cache: EntryCache[Graph, str] = EntryCache(1)
+    for key in range(REMEMBERED + 5):
+        cache.put_mark(key, "seen")
+    assert cache.mark(4) is None
+    assert cache.mark(5) == "seen"
