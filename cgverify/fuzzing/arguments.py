@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 
@@ -28,8 +29,12 @@ def make_inputs(inputs: Sequence[Input], seeds: Sequence[int], layouts: Sequence
     return made
 
 
+@lru_cache(maxsize=1024)
 def draw_values(entry: Input, seed: int) -> torch.Tensor:
-    """Return a contiguous CPU tensor of the input's shape and dtype with the values that `seed` stands for."""
+    """Return a contiguous CPU tensor of the input's shape and dtype with the values that `seed` stands for.
+
+    Every side of a comparison asks for the same values, so they are remembered: do not write to them.
+    """
     generator = torch.Generator().manual_seed(seed)
     dtype = DTYPES[entry.dtype]
     if entry.dtype == "bool":
@@ -56,5 +61,5 @@ def _place(values: torch.Tensor, layout: str, device: str) -> torch.Tensor:
         padded = torch.cat((values.new_zeros(1), values.reshape(-1))).to(device)
         return padded[1:].view(shape)
     if layout == "expanded" and rank >= 1 and shape[0] > 0:
-        return values[:1].to(device).expand(shape)
-    return values.to(device) if device != "cpu" else values
+        return values[:1].to(device, copy=True).expand(shape)
+    return values.to(device, copy=True)

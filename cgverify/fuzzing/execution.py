@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cgverify.fuzzing.arguments import make_inputs
+from cgverify.fuzzing.arguments import draw_values, make_inputs
 from cgverify.fuzzing.program import (
     Backward,
     Call,
@@ -25,7 +25,7 @@ from cgverify.fuzzing.program import (
     Write,
 )
 from cgverify.fuzzing.resolution import Resolved
-from cgverify.fuzzing.snapshots import Snapshot, relate, take_snapshot
+from cgverify.fuzzing.snapshots import Snapshot, relate, take_snapshots
 
 Side = Callable[[list[torch.Tensor]], tuple[Callable[..., Any], list[torch.Tensor]]]
 """Given the first inputs, return the function of all inputs and the tensors that stand for them (a module has its own)."""
@@ -67,6 +67,21 @@ class Record:
     held: list[tuple[int, int, Snapshot]] = field(default_factory=list)
 
 
+def spread_seeds(seeds: Sequence[int], count: int) -> list[int]:
+    """Return one seed for each input from the seeds of a call."""
+    return [seeds[n % len(seeds)] * 64 + n for n in range(count)]
+
+
+def prepare_values(resolved: Resolved, history: History) -> None:
+    """Draw the values of all calls now: later, inside the emulation, drawing them would cost several times more."""
+    for event in history:
+        if isinstance(event, Call) and event.seeds:
+            for entry, seed in zip(resolved.inputs, spread_seeds(event.seeds, len(resolved.inputs)), strict=True):
+                draw_values(entry, seed)
+    for entry in resolved.inputs:
+        draw_values(entry, entry.seed)
+
+
 def run_history(side: Side, resolved: Resolved, history: History) -> Record:
     """Run a history on one side, from seed 0 and fresh tensors."""
     return _Caller(side, resolved).run(history)
@@ -92,7 +107,8 @@ class _Caller:
                 return self.record
         while self.pending:
             self._step(Backward(0))
-        self.record.held = [(call, place, take_snapshot(value)) for call, place, value in self.held]
+        contents = take_snapshots([value for _, _, value in self.held])
+        self.record.held = [(call, place, seen) for (call, place, _), seen in zip(self.held, contents, strict=True)]
         return self.record
 
     def _step(self, event: Any) -> None:
@@ -127,8 +143,8 @@ class _Caller:
             call.error = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             call.exception = error
             return
-        call.results = [take_snapshot(value) for value in results]
-        call.inputs = [take_snapshot(value) for value in self.inputs]
+        call.results = take_snapshots(results)
+        call.inputs = take_snapshots(self.inputs)
         call.relations = relate([*self.inputs, *results])
         call.generators = (_position(torch.get_rng_state()), _position(torch.cuda.get_rng_state()))
         self.held += [(number, place, value) for place, value in enumerate(results) if isinstance(value, torch.Tensor)]
@@ -139,8 +155,7 @@ class _Caller:
     def _new_arguments(self, seeds: Sequence[int]) -> None:
         """Replace the arguments by new tensors; parameters and buffers stay."""
         entries = self.resolved.inputs
-        spread = [seeds[n % len(seeds)] * 64 + n for n in range(len(entries))]
-        made = make_inputs(entries, spread, self.layouts)
+        made = make_inputs(entries, spread_seeds(seeds, len(entries)), self.layouts)
         self.inputs = [new if entry.role == "arg" else old for entry, new, old in zip(entries, made, self.inputs, strict=True)]
 
     def _relayout(self, number: int, layout: str) -> None:
@@ -174,7 +189,7 @@ class _Caller:
             self.record.calls[call].exception = error
             self.pending.clear()
             return
-        self.record.gradients.append((call, [take_snapshot(tensor.grad) for tensor in inputs]))
+        self.record.gradients.append((call, take_snapshots([tensor.grad for tensor in inputs])))
 
     def _seed(self, seed: int) -> None:
         torch.manual_seed(seed)

@@ -101,12 +101,18 @@ def _resolve_step(pool: Pool, step: Step) -> None:
 
 
 def _without_dead_draws(statements: list[Statement], outputs: tuple[int | None, ...]) -> tuple[Statement, ...]:
+    """Drop random draws that reach no output and no write, and what is computed from them alone."""
     live = {n for n in outputs if n is not None}
-    kept = []
+    dropped: set[int] = set()
     for statement in reversed(statements):
-        used = statement.writes is not None or live.intersection(statement.results)
-        if used:
+        if statement.writes is not None or live.intersection(statement.results):
             live.update(statement.reads())
-        if used or not statement.random:
+        elif statement.random:
+            dropped.update(statement.results)
+    kept = []
+    for statement in statements:
+        if dropped.intersection((*statement.results, *statement.reads())):
+            dropped.update(statement.results)
+        else:
             kept.append(statement)
-    return tuple(reversed(kept))
+    return tuple(kept)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cgverify.fuzzing.pool import Pool, Ref
-from cgverify.fuzzing.values import DTYPES, NUMERIC, NumberType, TensorType, broadcast
+from cgverify.fuzzing.values import DTYPES, INTEGERS, NUMERIC, NumberType, TensorType, broadcast
 
 Accepts = Callable[[Pool, Ref, tuple[Ref, ...]], bool]
 Build = Callable[[Pool, tuple[Ref, ...], Mapping[str, Any]], object]
@@ -104,10 +104,12 @@ def broadcastable(dtypes: tuple[str, ...] = NUMERIC, *, numbers: bool = True, ho
 
     def accepts(pool: Pool, ref: Ref, chosen: tuple[Ref, ...]) -> bool:
         value = pool.types[ref.value]
-        if isinstance(value, NumberType):
-            return numbers
         first = pool.tensor(chosen[0])
-        device_fits = value.device == first.device or (host_scalar and value.rank == 0 and first.rank > 0)
+        if isinstance(value, NumberType):
+            # Thunder refuses an integer read from a tensor beside floats: "float() argument must be ... not 'NoneType'".
+            return numbers and (value.kind == "float" or first.dtype in INTEGERS)
+        from_host = host_scalar and value.device == "cpu" and value.rank == 0 < first.rank
+        device_fits = value.device == first.device or from_host
         return value.dtype in dtypes and device_fits and broadcast(first.shape, value.shape) is not None
 
     return accepts

@@ -1,0 +1,143 @@
+"""Compares two records of the same history, and says how equal is equal.
+
+Tiers, strongest first. T1: raw bits, against the un-graphed function, whose kernels are the same. T2: raw bits, against
+anything, where every intermediate is an exactly representable integer. T3: against eager PyTorch with other kernels: an
+error against float64 of at most three times eager's own. NaN equals NaN of the same bits only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import torch
+
+from cgverify.fuzzing.execution import CallRecord, Record
+from cgverify.fuzzing.invariants import (
+    Broken,
+    HeldResultChanged,
+    LostWrite,
+    MissingError,
+    UnexpectedError,
+    WrongAliasing,
+    WrongGenerator,
+    WrongGradient,
+    WrongMetadata,
+    WrongResult,
+)
+from cgverify.fuzzing.snapshots import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between two records.
+
+    Attributes:
+        invariant: the class of what is broken.
+        call: number of the call, from 0.
+        place: position of the result, input or gradient; -1 for the call as a whole.
+        evidence: both sides, in words.
+        expected: the reference's content, where content differs.
+        found: the other content.
+    """
+
+    invariant: type[Broken]
+    call: int
+    place: int
+    evidence: str
+    expected: Snapshot | None = None
+    found: Snapshot | None = None
+
+
+def compare_records(reference: Record, tested: Record, *, metadata: bool = True) -> Iterator[Difference]:
+    """Yield every difference, call by call, then gradients, then results still held.
+
+    `metadata=False` leaves out strides, requires_grad and aliasing, in which Thunder legitimately differs from eager.
+    """
+    for number, (expected, found) in enumerate(zip(reference.calls, tested.calls, strict=False)):
+        if expected.error or found.error:
+            yield from _compare_errors(number, expected, found)
+            return
+        yield from _compare_call(number, expected, found, metadata)
+    for (call, expected_grads), (_, found_grads) in zip(reference.gradients, tested.gradients, strict=False):
+        for place, (a, b) in enumerate(zip(expected_grads, found_grads, strict=True)):
+            if (a.kind, a.dtype, a.shape, a.bits) != (b.kind, b.dtype, b.shape, b.bits):
+                yield _content(WrongGradient, call, place, f"gradient of input {place}", a, b)
+    for (call, place, a), (_, _, b) in zip(reference.held, tested.held, strict=False):
+        if a.bits != b.bits:
+            yield _content(HeldResultChanged, call, place, f"result {place}, still held at the end,", a, b)
+
+
+def _compare_errors(number: int, expected: CallRecord, found: CallRecord) -> Iterator[Difference]:
+    if found.error and not expected.error:
+        yield Difference(UnexpectedError, number, -1, f"raises {found.error}")
+    elif expected.error and not found.error:
+        yield Difference(MissingError, number, -1, f"returns, where the reference raises {expected.error}")
+
+
+def _compare_call(number: int, expected: CallRecord, found: CallRecord, metadata: bool) -> Iterator[Difference]:
+    for place, (a, b) in enumerate(zip(expected.inputs, found.inputs, strict=True)):
+        if a.bits != b.bits:
+            yield _content(LostWrite, number, place, f"input {place} after the call", a, b)
+    for place, (a_, b_) in enumerate(zip_longest(expected.results, found.results)):
+        if a_ is None or b_ is None:
+            yield Difference(WrongMetadata, number, place, f"{len(found.results)} results instead of {len(expected.results)}")
+            return
+        if seen := _compare_metadata(a_, b_, metadata):
+            yield Difference(WrongMetadata, number, place, f"result {place} has {seen}", a_, b_)
+        elif a_.bits != b_.bits:
+            yield _content(WrongResult, number, place, f"result {place}", a_, b_)
+    if metadata and expected.relations != found.relations:
+        pairs = sorted(expected.relations.items() ^ found.relations.items())
+        count = len(expected.inputs)
+        named = [" and ".join(f"input {n}" if n < count else f"result {n - count}" for n in pair) for pair, _ in pairs]
+        yield Difference(WrongAliasing, number, -1, f"other memory is shared by {'; '.join(dict.fromkeys(named))}")
+    if expected.generators != found.generators:
+        which = "CPU" if expected.generators[0] != found.generators[0] else "CUDA"
+        yield Difference(WrongGenerator, number, -1, f"the {which} generator stands at another position")
+
+
+def _compare_metadata(a: Snapshot, b: Snapshot, strict: bool) -> str:
+    fields = ("kind", "dtype", "shape", "device", *(("strides", "requires_grad") if strict else ()))
+    for name in fields:
+        if getattr(a, name) != getattr(b, name):
+            return f"{name} {getattr(b, name)} instead of {getattr(a, name)}"
+    return ""
+
+
+def _content(invariant: type[Broken], call: int, place: int, what: str, a: Snapshot, b: Snapshot) -> Difference:
+    return Difference(invariant, call, place, f"{what} is {b.describe()} instead of {a.describe()}", a, b)
+
+
+def is_near(difference: Difference, exact: Callable[[Difference], Snapshot | None]) -> bool:
+    """Whether a difference in content from eager is no more than rounding (tier T3).
+
+    `exact` looks up the same content computed in float64. The candidate's error may be three times eager's own plus a few
+    units in the last place of the largest element.
+    """
+    eager, candidate, anchor = difference.expected, difference.found, exact(difference)
+    if eager is None or candidate is None or anchor is None or (eager.kind, eager.dtype) != (candidate.kind, candidate.dtype):
+        return False
+    values = [_float64(snapshot) for snapshot in (eager, candidate, anchor)]
+    if any(value is None for value in values) or len({tuple(value.shape) for value in values if value is not None}) != 1:
+        return False
+    own, other, true = (value for value in values if value is not None)
+    if not torch.equal(own.isnan(), other.isnan()) or not torch.equal(own[own.isinf()], other[other.isinf()]):
+        return False
+    usable = own.isfinite() & other.isfinite() & true.isfinite()
+    if not usable.any():
+        return True
+    epsilon = torch.finfo(getattr(torch, eager.dtype.removeprefix("torch."))).eps if eager.kind == "tensor" else 1e-15
+    floor = 16 * epsilon * float(true[usable].abs().max())
+    error, allowed = (other - true)[usable].abs(), 3 * (own - true)[usable].abs() + floor
+    return bool((error <= allowed).all())
+
+
+def _float64(snapshot: Snapshot) -> torch.Tensor | None:
+    if snapshot.kind == "float":
+        return torch.frombuffer(bytearray(snapshot.bits), dtype=torch.float64)
+    if snapshot.kind != "tensor":
+        return None
+    tensor = snapshot.tensor()
+    return tensor.to(torch.float64) if tensor.is_floating_point() else None

@@ -1,0 +1,285 @@
+"""The property that every program must have, and the verdict on one program.
+
+`check` runs a program's history on Thunder without graphs and on Thunder with the target, and demands that a caller cannot
+tell them apart: raw bits, dtypes, shapes, strides, devices, requires_grad, shared memory, inputs written and inputs not to
+be written, gradients, generator positions, and results of earlier calls looked at again at the end. Against eager PyTorch,
+Thunder itself is judged, never the target: a difference there is a base fault, reported apart.
+
+It answers `incomparable`, never silently `ok`, where nothing can be said: Thunder refuses the program, both sides raise, or
+the un-graphed function differs from itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import msgspec
+import torch
+from thunder.core.trace import TraceCtx
+
+from cgverify.diagnostics import VerificationError
+from cgverify.fuzzing.comparison import Difference, compare_records, is_near
+from cgverify.fuzzing.devices import DeviceName, find_damage, open_device
+from cgverify.fuzzing.execution import Record, prepare_values, run_history
+from cgverify.fuzzing.invariants import (
+    INVARIANTS,
+    BaseFault,
+    Broken,
+    BrokenStructure,
+    FalseAlarm,
+    ProcessDamaged,
+    TransformFailed,
+)
+from cgverify.fuzzing.pool import Dtype
+from cgverify.fuzzing.program import History, Program
+from cgverify.fuzzing.resolution import Resolved, resolve_program
+from cgverify.fuzzing.sides import Path, apply_transform, direct_side, eager_side, forget_sources, jit_side
+from cgverify.fuzzing.snapshots import Snapshot
+from cgverify.fuzzing.structure import count_regions, find_faults
+from cgverify.fuzzing.targets import Target
+from cgverify.fuzzing.tracing import Form, build_trace
+from cgverify.fuzzing.values import FLOATS
+
+Status = Literal["ok", "fail", "incomparable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a program turned out to do; a run in which too little happens proves little.
+
+    Attributes:
+        regions: CUDA-graph regions in the transformed traces.
+        replays: graph replays, None where the device cannot tell.
+        mutated: whether the program writes in place.
+        finite: whether at least half of the floating-point results' elements were finite.
+        base_fault: how Thunder without graphs differs from eager, empty if it does not or was not compared.
+    """
+
+    regions: int = 0
+    replays: int | None = None
+    mutated: bool = False
+    finite: bool = True
+    base_fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer on one program.
+
+    Attributes:
+        status: `ok`, `fail` or `incomparable`.
+        invariant: name of the broken invariant, empty unless it fails.
+        call: number of the call that shows it, from 0; None where no call does.
+        evidence: both sides in words, or why it is incomparable.
+        tier: what judged it: `T1`, `T2`, `T3`, or `static` where nothing ran.
+        facts: what the program did.
+    """
+
+    status: Status
+    invariant: str = ""
+    call: int | None = None
+    evidence: str = ""
+    tier: str = "T1"
+    facts: Facts = field(default_factory=Facts)
+
+
+class _Fails(Exception):
+    """Ends a check early with a broken invariant."""
+
+    def __init__(self, invariant: type[Broken], evidence: str) -> None:
+        super().__init__(evidence)
+        self.invariant = invariant
+
+
+def check(
+    program: Program,
+    history: History | None,
+    target: Target,
+    device: DeviceName,
+    *,
+    path: Path = "direct",
+    form: Form = "dict",
+    eager: bool = True,
+) -> Verdict:
+    """Judge one program.
+
+    Args:
+        program: the program.
+        history: the calls to make; None for the program's own.
+        target: the transform under test.
+        device: `cuda` or `emulated`.
+        path: `direct` builds the trace, `jit` goes through `thunder.jit` and compares gradients too.
+        form: how RETURN looks on the direct path.
+        eager: whether to judge Thunder without graphs against eager PyTorch too; always so with target `none`.
+
+    Raises:
+        ProgramError: the program names what does not exist.
+    """
+    resolved = resolve_program(program)
+    events = program.history if history is None else history
+    prepare_values(resolved, events)
+    try:
+        with open_device(device) as counters:
+            bench = _Bench(resolved, events, path, form)
+            if error := bench.reference.calls[0].error if bench.reference.calls else "":
+                return Verdict("incomparable", evidence=f"Thunder without graphs raises {error}")
+            if target.make is None:
+                return bench.judge_base()
+            verdict = bench.judge_target(target.make())
+            facts = replace(verdict.facts, replays=counters.replays)
+            if eager and verdict.status != "incomparable":
+                base = bench.judge_base()
+                facts = replace(facts, base_fault=base.evidence if base.status == "fail" else "")
+        return replace(verdict, facts=facts)
+    finally:
+        forget_sources()
+
+
+def check_structure(program: Program, target: Target, *, form: Form = "dict") -> Verdict:
+    """Judge the trace that the target makes of a program, without running it.
+
+    The static oracle of :mod:`cgverify.fuzzing.structure`; a target that verifies its own rewrites also runs its verifier.
+    """
+    resolved = resolve_program(program)
+    if target.make is None:
+        return Verdict("incomparable", evidence="target none transforms nothing", tier="static")
+    before = build_trace(resolved, form)
+    try:
+        after = _transform(target.make(), before)
+        faults = find_faults(before, after)
+        if faults:
+            raise _Fails(BrokenStructure, "; ".join(faults[:3]))
+    except _Fails as failure:
+        return Verdict("fail", failure.invariant.name, None, str(failure), "static")
+    finally:
+        forget_sources()
+    return Verdict("ok", tier="static", facts=Facts(regions=count_regions(after)))
+
+
+def assert_holds(verdict: Verdict) -> None:
+    """Raise the exception class of the broken invariant if the verdict is `fail`."""
+    if verdict.status == "fail":
+        where = "" if verdict.call is None else f" in call {verdict.call}"
+        raise INVARIANTS[verdict.invariant](f"{verdict.invariant}{where}: {verdict.evidence}")
+
+
+def _transform(transform: Any, trace: TraceCtx) -> TraceCtx:
+    """Run the target's transform, telling a false alarm of its verifier from a failure of its own."""
+    try:
+        return apply_transform(transform, trace)
+    except VerificationError as error:
+        raise _Fails(FalseAlarm, str(error)) from error
+    except Exception as error:  # whatever the transform under test raises is a finding
+        raise _Fails(TransformFailed, _first_line(error)) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+class _Bench:
+    """One program on the bench: Thunder without graphs, its record, and what is judged by it."""
+
+    def __init__(self, resolved: Resolved, history: History, path: Path, form: Form) -> None:
+        self.resolved, self.history, self.path, self.form = resolved, history, path, form
+        self.trace = build_trace(resolved, form) if path == "direct" else None
+        self.side = jit_side(resolved)[0] if self.trace is None else direct_side(resolved, form, self.trace)
+        self.reference = run_history(self.side, resolved, history)
+
+    def judge_target(self, transform: Any) -> Verdict:
+        """Judge the transform against Thunder without graphs."""
+        try:
+            tested, regions = self._run_target(transform)
+            facts = _facts(self.resolved, self.reference, regions)
+            difference = next(compare_records(self.reference, tested), None)
+            if difference is not None:
+                return self._judge_difference(difference, facts)
+            if damage := find_damage():
+                raise _Fails(ProcessDamaged, f"afterwards, {damage}")
+        except _Fails as failure:
+            return Verdict("fail", failure.invariant.name, None, str(failure))
+        return Verdict("ok", tier="T1", facts=facts)
+
+    def judge_base(self) -> Verdict:
+        """Judge Thunder without graphs against eager PyTorch."""
+        resolved = self.resolved
+        eager = run_history(eager_side(resolved, self.path), resolved, self.history)
+        if eager.calls and eager.calls[0].error:
+            return Verdict("incomparable", evidence=f"eager PyTorch raises {eager.calls[0].error}")
+        facts = _facts(resolved, self.reference, 0)
+        differences = list(compare_records(eager, self.reference, metadata=False))
+        if not differences:
+            return Verdict("ok", tier="T2" if resolved.exact else "T1", facts=facts)
+        widened = _widen(resolved)
+        anchor = run_history(eager_side(widened, self.path), widened, self.history)
+        for difference in differences:
+            if resolved.exact or not is_near(difference, lambda d: _look_up(anchor, d)):
+                evidence = f"Thunder without graphs, against eager: {difference.evidence}"
+                return Verdict("fail", BaseFault.name, difference.call, evidence, facts=facts)
+        return Verdict("ok", tier="T3", facts=facts)
+
+    def _run_target(self, transform: Any) -> tuple[Record, int]:
+        """Run the history with the transform; return its record and the number of its regions."""
+        if self.trace is None:
+            side, traces = jit_side(self.resolved, transform)
+            record = run_history(side, self.resolved, self.history)
+            # Here the transform runs inside the first call.
+            for call in record.calls:
+                if isinstance(call.exception, VerificationError):
+                    raise _Fails(FalseAlarm, str(call.exception))
+            return record, sum(map(count_regions, traces()))
+        trace = _transform(transform, self.trace)
+        try:
+            side = direct_side(self.resolved, self.form, trace)
+        except Exception as error:  # whatever keeps the emitted trace from becoming a function
+            raise _Fails(BrokenStructure, _first_line(error)) from error
+        return run_history(side, self.resolved, self.history), count_regions(trace)
+
+    def _judge_difference(self, difference: Difference, facts: Facts) -> Verdict:
+        """A difference counts only if the un-graphed function, run again, agrees with itself."""
+        again = run_history(self.side, self.resolved, self.history)
+        if next(compare_records(self.reference, again), None) is not None:
+            evidence = "Thunder without graphs differs from itself when run again"
+            return Verdict("incomparable", evidence=evidence, facts=facts)
+        return Verdict("fail", difference.invariant.name, difference.call, difference.evidence, facts=facts)
+
+
+def _widen(resolved: Resolved) -> Resolved:
+    """Return the program with every floating-point dtype replaced by float64."""
+    def wide(name: str) -> str:
+        return "f64" if name in FLOATS else name
+
+    def argument(value: Any) -> Any:
+        return Dtype(wide(value.name)) if isinstance(value, Dtype) else value
+
+    statements = tuple(
+        replace(s, args=tuple(map(argument, s.args)), kwargs={key: argument(value) for key, value in s.kwargs.items()})
+        for s in resolved.statements
+    )
+    inputs = tuple(msgspec.structs.replace(entry, dtype=wide(entry.dtype)) for entry in resolved.inputs)
+    return replace(resolved, inputs=inputs, statements=statements)
+
+
+def _look_up(record: Record, difference: Difference) -> Snapshot | None:
+    """Return the content in `record` at the place where two other records differ."""
+    name = difference.invariant.name
+    if name == "wrong-gradient":
+        return next((grads[difference.place] for call, grads in record.gradients if call == difference.call), None)
+    if name == "held-result-changed":
+        return next((s for call, place, s in record.held if (call, place) == (difference.call, difference.place)), None)
+    if difference.place < 0 or difference.call >= len(record.calls):
+        return None
+    call = record.calls[difference.call]
+    values = call.inputs if name == "lost-write" else call.results
+    return values[difference.place] if difference.place < len(values) else None
+
+
+def _facts(resolved: Resolved, record: Record, regions: int) -> Facts:
+    """Sum up what the reference did."""
+    results = [value.tensor() for call in record.calls for value in call.results if value.kind == "tensor"]
+    floats = [value for value in results if value.is_floating_point()]
+    elements = sum(value.numel() for value in floats)
+    finite = sum(int(torch.isfinite(value).sum()) for value in floats)
+    mutated = any(s.writes is not None for s in resolved.statements)
+    return Facts(regions=regions, mutated=mutated, finite=2 * finite >= elements)

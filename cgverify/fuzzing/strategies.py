@@ -1,0 +1,104 @@
+"""Hypothesis strategies for programs: valid by construction, without filters, and without touching torch.
+
+Draws are ordered from plain to exotic, because a shrinker moves towards the first choice; what makes a program exotic
+(layouts, aliases, roles, gradients, banned families) shrinks to off. A program is a list of self-contained steps, which
+shrinks by deletion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from cgverify.fuzzing.histories import histories
+from cgverify.fuzzing.operations import FAMILIES, OPERATIONS
+from cgverify.fuzzing.program import Input, Program, Step
+from cgverify.fuzzing.signatures import Parameter
+
+MAX_STEPS = 24
+_BY_FAMILY = {family: [op for op in OPERATIONS.values() if op.family == family] for family in FAMILIES}
+_CHOICE = st.integers(0, 15)
+_WHOLES = ((3,), (2, 3), (3, 3), (2, 3, 4), (2, 1, 3), (4, 1), (1,), ())
+
+
+@st.composite
+def programs(
+    draw: st.DrawFn, *, gradients: bool = False, modules: bool = True, max_steps: int = MAX_STEPS, history: bool = True
+) -> Program:
+    """Draw a program.
+
+    Args:
+        draw: Hypothesis' own.
+        gradients: whether inputs may require gradients (only `thunder.jit` computes them).
+        modules: whether inputs may be parameters and buffers.
+        max_steps: most steps.
+        history: whether to draw a call history; else the program has the plain one of four calls.
+    """
+    banned = draw(st.frozensets(st.sampled_from(FAMILIES[1:]), max_size=5))
+    families = [family for family in FAMILIES if family not in banned]
+    inputs = draw(_inputs(gradients, modules))
+    # Two lists, because Hypothesis draws short ones: about ten steps on average, and still none at least.
+    halves = [draw(st.lists(_steps(families), max_size=max_steps // 2)) for _ in range(2)]
+    steps = tuple(step for half in halves for step in half)
+    outputs = draw(st.lists(st.one_of(st.integers(-4, 9), st.none()), min_size=1, max_size=4))
+    program = Program(inputs=inputs, steps=steps, outputs=tuple(outputs))
+    if not history:
+        return program
+    return Program(inputs=inputs, steps=steps, outputs=tuple(outputs), history=draw(histories()))
+
+
+@st.composite
+def _steps(draw: st.DrawFn, families: list[str]) -> Step:
+    """Draw a step; parameters at their defaults are left out, which keeps a shrunk program short."""
+    operation = draw(st.sampled_from(_BY_FAMILY[draw(st.sampled_from(families))]))
+    args = tuple(draw(_CHOICE) for _ in operation.operands)
+    params = {name: draw(_parameter(parameter)) for name, parameter in operation.parameters.items()}
+    changed = {name: value for name, value in params.items() if value != operation.parameters[name].default}
+    return Step(operation.name, args, changed)
+
+
+def _parameter(parameter: Parameter) -> st.SearchStrategy[Any]:
+    match parameter.kind:
+        case "flag":
+            return st.booleans()
+        case "int":
+            return st.integers(0, 7)
+        case _:
+            return st.sampled_from(parameter.choices)
+
+
+@st.composite
+def _inputs(draw: st.DrawFn, gradients: bool, modules: bool) -> tuple[Input, ...]:
+    """Draw inputs whose shapes fit together: cuts of one shape, most of them broadcasting with each other."""
+    whole = draw(st.sampled_from(_WHOLES))
+    shapes = dict.fromkeys((whole, whole[1:], (*whole[:-1], 1), (), (*whole[-1:], *whole[-1:]), (1, *whole[1:])))
+    trains = gradients and draw(st.booleans())
+    owned = modules and draw(st.booleans())
+    drawn = draw(st.lists(_input(tuple(shapes), trains, owned), min_size=1, max_size=4))
+    return tuple(_without_impossible_alias(entry, drawn[:position]) for position, entry in enumerate(drawn))
+
+
+@st.composite
+def _input(draw: st.DrawFn, shapes: tuple[tuple[int, ...], ...], trains: bool, owned: bool) -> Input:
+    exotic = draw(st.integers(0, 5)) == 5
+    return Input(
+        shape=draw(st.sampled_from(shapes)),
+        dtype=draw(st.sampled_from(("f32", "f32", "f64", "i64", "bool", "bf16", "f16", "i32"))),
+        layout=draw(st.sampled_from(("contiguous", "transposed", "strided", "offset", "expanded"))) if exotic else "contiguous",
+        device=draw(st.sampled_from(("cuda", "cuda", "cuda", "cpu"))) if exotic else "cuda",
+        role=draw(st.sampled_from(("arg", "parameter", "buffer"))) if owned else "arg",
+        alias_of=draw(st.sampled_from((None, 0, 1))) if exotic else None,
+        requires_grad=trains and draw(st.booleans()),
+        values=draw(st.sampled_from(("integers", "normal", "normal", "special"))),
+        seed=draw(st.integers(0, 3)),
+    )
+
+
+def _without_impossible_alias(entry: Input, earlier: list[Input]) -> Input:
+    """Turn an alias that cannot be into an input of its own; aliases are arguments of the same dtype, size and device."""
+    base = None if entry.alias_of is None or entry.alias_of >= len(earlier) else earlier[entry.alias_of]
+    if base is None or base.alias_of is not None or (base.role, entry.role) != ("arg", "arg"):
+        return msgspec.structs.replace(entry, alias_of=None)
+    return msgspec.structs.replace(base, alias_of=entry.alias_of, requires_grad=False)
