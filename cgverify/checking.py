@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import thunder
-import torch
-from thunder.core.trace import TraceCtx, TraceTag, from_trace
-from thunder.core.transform_common import Transform
-
 from cgverify import verifier
 from cgverify.diagnostics import Report
 from cgverify.emulation import EmulatedCUDA
 from cgverify.loading import CheckError, load_file, load_function, load_inputs, load_target, make_inputs, one_line
+
+import thunder
+import torch
+from thunder.core.trace import TraceCtx, TraceTag, from_trace
+from thunder.core.transform_common import Transform
 
 DEVICES = ("auto", "emulated", "cuda")
 

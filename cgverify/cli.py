@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
+from cgverify import __version__
+
 import typer
 from rich.console import Console
 from rich.markup import escape
-
-from cgverify import __version__
 
 if TYPE_CHECKING:
     from cgverify.checking import Checked
@@ -136,6 +136,34 @@ def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A rule's c
     except KeyError as error:
         raise CommandError(str(error.args[0])) from error
     return 0
+
+
+@app.command()
+def reproduce(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A program file (.json) or a reproducer script (.py).")],
+    target: Annotated[
+        str | None, typer.Option(help="For a program file: cgverify (default), thunder, none, module:attribute.")
+    ] = None,
+    device: Annotated[Device | None, typer.Option(help="For a program file: auto (default), emulated, cuda.")] = None,
+) -> int:
+    """Run one failure again: 0 it does not show, 1 it does, 2 it cannot run here."""
+    from cgverify.loading import CheckError
+    from cgverify.reproducing import reproduce_program, reproduce_script
+
+    try:
+        if file.endswith(".py"):
+            if target or device:
+                raise CommandError(
+                    f"{file} is a script with a target and a device of its own: drop --target and --device"
+                )
+            return reproduce_script(file)
+        found = reproduce_program(file, target=target or "cgverify", device=(device or Device.auto).value)
+    except CheckError as error:
+        raise CommandError(str(error)) from error
+    verdict = found.verdict
+    print(found.source)
+    print(f"{verdict.status}: {found.oracle}: {verdict.invariant} {verdict.evidence}".rstrip())
+    return {"ok": 0, "fail": 1, "incomparable": 2}[verdict.status]
 
 
 @app.command()

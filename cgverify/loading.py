@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
-from thunder.core.transform_common import Transform
-
 from cgverify.api import CUDAGraphTransform
 from cgverify.fuzzing.targets import TargetError, find_target
+
+import torch
+from thunder.core.transform_common import Transform
 
 DTYPES = {
     "b8": torch.bool,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from cgverify.verifier import registry
+
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-
-from cgverify.verifier import registry
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

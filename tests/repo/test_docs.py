@@ -6,11 +6,11 @@ import importlib
 import re
 from pathlib import Path
 
-import pytest
-
 import cgverify
 from cgverify import cli
 from cgverify.verifier import registry
+
+import pytest
 
 ROOT = Path(cgverify.__file__).parents[1]
 

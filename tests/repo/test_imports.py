@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 import cgverify
+
+import pytest
 
 PACKAGE = Path(cgverify.__file__).parent
 
@@ -40,6 +40,13 @@ class Allowed:
 
 FACTS = frozenset({"ir", "plan", "diagnostics"})
 
+# Modules of the fuzzer that break things from inside, and what they have to reach for it.
+BRIDGES = {
+    "mutants": frozenset({"transform", "runtime", "plan", "ir"}),
+    "mutators": frozenset({"plan", "ir"}),
+    "edits": frozenset({"plan", "ir"}),
+}
+
 TABLE = {
     "thunder_compat": Allowed(torch=True, thunder=True),
     "ir": Allowed(thunder=True),
@@ -49,11 +56,10 @@ TABLE = {
     "runtime": Allowed(frozenset({"plan", "diagnostics"}), torch=True),
     "emulation": Allowed(torch=True),
     "verifier": Allowed(FACTS, torch=frozenset({"semantics"}), thunder=frozenset({"semantics"})),
-    "fuzzing": Allowed(
-        PUBLIC, torch=True, thunder=True, bridges={"mutants": frozenset({"transform", "runtime", "plan"})}
-    ),
+    "fuzzing": Allowed(PUBLIC, torch=True, thunder=True, bridges=BRIDGES),
     "api": Allowed(EVERYTHING, torch=True, thunder=True),
     "checking": Allowed(EVERYTHING, torch=True, thunder=True),
+    "reproducing": Allowed(EVERYTHING, torch=True),
     "loading": Allowed(EVERYTHING, torch=True, thunder=True),
     "cli": Allowed(EVERYTHING, torch=True, thunder=True),
     "doctor": Allowed(EVERYTHING, torch=True, thunder=True),

@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import cgverify
 from cgverify import cli
 from cgverify.verifier import registry
+
+import pytest
 
 FILES = Path(__file__).parent / "cli_files"
 MODEL = str(FILES / "model.py")
@@ -85,7 +85,10 @@ def test_github_is_annotations_alone(capsys: Output) -> None:
             [f"{MODEL}:step", "--target", "best"],
             "unknown target 'best': model has no 'best'; choose cgverify, thunder, none, ",
         ),
-        ([f"{MODEL}:step", "--target", "nowhere.at:all"], "cannot import target 'nowhere.at:all': ModuleNotFoundError"),
+        (
+            [f"{MODEL}:step", "--target", "nowhere.at:all"],
+            "target 'nowhere.at:all': No module named 'nowhere'; give a ",
+        ),
         (
             [f"{MODEL}:step", "--target", "not_a_transform"],
             "target 'not_a_transform' is a int: it must be, or return, ",
@@ -114,6 +117,89 @@ def test_broken_file_is_one_line(source: str, message: str, tmp_path: Path, caps
     file.write_text(source)
     assert check(f"{file}:f") == 2
     assert capsys.readouterr().err.startswith(f"error: cannot import {file}: {message}")
+
+
+def write_program(file: Path, **changes: object) -> str:
+    """Write a program of two multiplications, called three times, and return its path."""
+    program = {
+        "format": "cgverify-program",
+        "version": 1,
+        "inputs": [{"shape": [2, 3], "dtype": "f32"}],
+        "steps": [{"op": "mul", "args": [0, 0]}, {"op": "mul", "args": [0, 1]}],
+        "outputs": [2],
+        "history": [{"do": "call", "seeds": [seed]} for seed in (1, 2, 3)],
+    }
+    file.write_text(json.dumps({**program, **changes}))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "last"),
+    [
+        ("cgverify", 0, "ok: thunder.jit on emulated:"),
+        ("none", 0, "ok: thunder.jit on emulated:"),
+        ("thunder", 1, "fail: the trace run on emulated: held-result-changed result 0, still held at the end, is "),
+    ],
+)
+def test_program_file_is_judged(target: str, code: int, last: str, tmp_path: Path, capsys: Output) -> None:
+    """``reproduce`` prints the program and the verdict, and exits 1 where an oracle fails."""
+    file = write_program(tmp_path / "program.json")
+    assert cli.main(["reproduce", file, "--target", target, "--device", "emulated"]) == code
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "def program(x0):"
+    assert lines[-1].startswith(last)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_script_is_run(code: int, tmp_path: Path) -> None:
+    """``reproduce`` hands on a script's exit code."""
+    script = tmp_path / "failure.py"
+    script.write_text(f"raise SystemExit({code})")
+    assert cli.main(["reproduce", str(script)]) == code
+
+
+def test_crashing_script_is_reproduced(tmp_path: Path) -> None:
+    """A script that a signal ends has shown its failure."""
+    script = tmp_path / "failure.py"
+    script.write_text("import os\nos.abort()")
+    assert cli.main(["reproduce", str(script)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 9}, "has version 9, and this cgverify reads version 1; use the cgverify that wrote it, "),
+        ({"format": "other"}, 'is not a program file: its "format" is not "cgverify-program"; '),
+        ({"steps": [{"op": "conjure"}]}, "step 0 has the unknown op 'conjure'; use one of "),
+        ({"colour": 1}, "Object contains unknown field `colour`; "),
+    ],
+)
+def test_unreadable_program_is_one_line(
+    changes: dict[str, object], message: str, tmp_path: Path, capsys: Output
+) -> None:
+    """A program that this version cannot read exits 2, with the reason."""
+    assert cli.main(["reproduce", write_program(tmp_path / "program.json", **changes)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("broken.json", "{", "is not JSON (Input data was truncated); a program file holds one JSON object"),
+        ("nowhere.json", None, "cannot read"),
+        ("nowhere.py", None, "cannot read"),
+    ],
+)
+def test_unreadable_file_is_one_line(name: str, text: str | None, message: str, tmp_path: Path, capsys: Output) -> None:
+    """A file that is not there, or is no JSON, exits 2, with the reason."""
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    assert cli.main(["reproduce", str(tmp_path / name)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 def test_explain_prints_each_manual(capsys: Output) -> None:

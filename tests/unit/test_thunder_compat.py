@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-import torch
-
 import cgverify
 from cgverify.thunder_compat import NAMED_TENSOR_METHODS
+
+import pytest
+import torch
 
 ROOT = Path(cgverify.__file__).parents[1]
 
