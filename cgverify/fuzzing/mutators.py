@@ -145,6 +145,18 @@ def drop_region_output(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     return None
 
 
+@mutator("CG101")
+def read_undefined(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """An op reads a value that nothing defines."""
+    for line, index, bsym in _ops(after):
+        for position, argument in enumerate(bsym.args):
+            if isinstance(argument, TensorProxy):
+                other = _another(after, argument)
+                args = (*bsym.args[:position], other, *bsym.args[position + 1 :])
+                return _instead(line, index, bsym.from_bsym(args=args))
+    return None
+
+
 @mutator("CG102")
 def delete_early(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """A DEL before the last use."""
@@ -320,7 +332,7 @@ def change_dtype(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     return None
 
 
-@mutator("CG108")
+@mutator("CG504")
 def return_nothing(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """The RETURN is gone."""
     return edits.with_ops(after, after.bound_symbols[:-1])
@@ -351,9 +363,7 @@ def share_region_name(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
         return None
     name = sites[0].bsym.sym.name
     symbol = replace(sites[1].bsym.sym, name=name, _hash=None)
-    return edits.replaced(
-        after, sites[1].index, sites[1].bsym.from_bsym(sym=symbol, _call_ctx={name: sites[1].called})
-    )
+    return edits.replaced(after, sites[1].index, sites[1].bsym.from_bsym(sym=symbol, _call_ctx={name: sites[1].called}))
 
 
 # ------------------------------------------------------------------------------------------- capture
@@ -380,7 +390,7 @@ def capture_item(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """An `item` in a region."""
 
     def item(body: TraceCtx, tensor: TensorProxy) -> BoundSymbol:
-        number = edits.made(body, lambda: FloatProxy(value=None, python_type=float))
+        number = edits.made(body, lambda: FloatProxy())
         return edits.bound("item", tensor, output=number, executor=torchex.ex)
 
     return _append(after, item)
@@ -430,7 +440,7 @@ def pass_number(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     number = next((p for b in after.bound_symbols for p in b.flat_proxy_outs if isinstance(p, NumberProxy)), None)
     for site in edits.find_regions(after):
         if number is None:
-            number = edits.made(after, lambda: FloatProxy(value=None, python_type=float))
+            number = edits.made(after, lambda: FloatProxy())
         return edits.with_call(after, site, site.called, args=(*site.bsym.args, number))
     return None
 
@@ -448,12 +458,30 @@ def _claim(after: TraceCtx, change: Callable[[Region], Region]) -> TraceCtx | No
 
 @mutator("CG303")
 def claim_fresh(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
-    """A plan calls all results fresh."""
-    return _claim(after, lambda plan: replace(plan, outputs=tuple(_fresh(entry) for entry in plan.outputs)))
+    """A plan calls a view of an input fresh."""
+    for site in edits.find_regions(after):
+        if site.plan is None:
+            continue
+        views = _views_of_parameters(site)
+        outputs = tuple(replace(e, role=OutputRole.FRESH) if e.name in views else e for e in site.plan.outputs)
+        if outputs != site.plan.outputs:
+            return edits.with_plan(after, site, replace(site.plan, outputs=outputs))
+    return None
 
 
-def _fresh(entry: Any) -> Any:
-    return replace(entry, role=OutputRole.FRESH)
+def _views_of_parameters(site: Site) -> set[str]:
+    """Values of the region that certainly share memory with a parameter."""
+    views = {name for name, _ in site.body.siginfo().args}
+    for bsym in site.body.bound_symbols:
+        if bsym.sym.name in (
+            "transpose",
+            "permute",
+            "unsqueeze",
+            "update_aliases",
+            "shallow_copy",
+        ) and views.issuperset(_names(bsym.flat_proxy_args)):
+            views.update(_names(bsym.flat_proxy_outs))
+    return views
 
 
 @mutator("CG401")
@@ -465,7 +493,15 @@ def claim_unwritten(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
 @mutator("CG405")
 def claim_not_random(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """A plan forgets that the region draws."""
-    return _claim(after, lambda plan: replace(plan, random=False))
+    return _claim(after, lambda plan: replace(plan, random=False)) if _draws(after) else None
+
+
+_DRAWS = ("uniform", "rand", "randn", "randint")
+
+
+def _draws(after: TraceCtx) -> bool:
+    """Whether a region certainly draws random numbers."""
+    return any(bsym.sym.name in _DRAWS for site in edits.find_regions(after) for bsym in site.body.bound_symbols)
 
 
 @mutator("CG302", THUNDER_CUDAGRAPH)
@@ -485,8 +521,7 @@ def hand_out_graph_memory(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
 @mutator("CG404", THUNDER_CUDAGRAPH)
 def warm_up_draws(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """The runtime warms a drawing region up without restoring the generator."""
-    random = any(site.plan is not None and site.plan.random for site in edits.find_regions(after))
-    return edits.with_ops(after, after.bound_symbols) if random else None
+    return edits.with_ops(after, after.bound_symbols) if _draws(after) else None
 
 
 @mutator("CG403", replace(THUNDER_CUDAGRAPH, name="in place, warmed up", writes_back=True))
@@ -542,18 +577,11 @@ def move_read_past_write(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
             if bsym.sym.id in edits.STRUCTURAL or bsym.sym.is_fusion or bsym.sym.name in ("update_aliases", "copy_"):
                 continue
             reads = {_origin(line, name) for name in _names(bsym.flat_proxy_args)}
-            between = {p.name for other in bsyms[position + 1 : index + 1] for p in other.flat_proxy_args}
-            if target in reads and not between & set(_names((*bsym.flat_proxy_outs, *_dying(bsyms, position, index)))):
-                moved = [*bsyms[:position], *bsyms[position + 1 : index + 1], bsym, *bsyms[index + 1 :]]
-                return line.edited(moved)
+            passed = [other for other in bsyms[position + 1 : index + 1] if other.sym.id is not prims.PrimIDs.DEL]
+            between = {proxy.name for other in passed for proxy in other.flat_proxy_args}
+            if target in reads and not between & set(_names(bsym.flat_proxy_outs)):
+                return line.edited([*bsyms[:position], *passed, bsym, *bsyms[index + 1 :]])
     return None
-
-
-def _dying(bsyms: list[BoundSymbol], position: int, index: int) -> list[Proxy]:
-    """Arguments of the op at `position` that are deleted before `index`."""
-    reads = {p.name: p for p in bsyms[position].flat_proxy_args}
-    dels = (p for b in bsyms[position:index] if b.sym.id is prims.PrimIDs.DEL for p in b.flat_proxy_args)
-    return [p for p in dels if p.name in reads]
 
 
 @mutator("CG402")
@@ -561,30 +589,12 @@ def swap_draws(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """Two random draws change places."""
     for line in _lines(after):
         bsyms = line.bsyms
-        draws = [i for i, bsym in enumerate(bsyms) if bsym.sym.name in ("uniform", "randn") and not bsym.flat_proxy_args]
-        for first, second in zip(draws, draws[1:], strict=False):
-            if _signature(bsyms[first]) == _signature(bsyms[second]):
-                bsyms[first], bsyms[second] = bsyms[second], bsyms[first]
-                if _in_order(bsyms, first, second):
-                    continue
-                return line.edited(_hoisted(line.bsyms, first, second))
-            return line.edited(_hoisted(line.bsyms, first, second))
+        draws = [index for index, bsym in enumerate(bsyms) if bsym.sym.name in _DRAWS and not bsym.flat_proxy_args]
+        if len(draws) > 1:
+            first, second = draws[:2]
+            bsyms.insert(first, bsyms.pop(second))
+            return line.edited(bsyms)
     return None
-
-
-def _signature(bsym: BoundSymbol) -> str:
-    return f"{bsym.sym.name}{bsym.args}{sorted(bsym.kwargs)}"
-
-
-def _in_order(bsyms: list[BoundSymbol], first: int, second: int) -> bool:
-    return False
-
-
-def _hoisted(bsyms: list[BoundSymbol], first: int, second: int) -> list[BoundSymbol]:
-    """The second draw moved in front of the first."""
-    moved = bsyms.pop(second)
-    bsyms.insert(first, moved)
-    return bsyms
 
 
 # ------------------------------------------------------------------------------------------- equivalence
@@ -645,11 +655,22 @@ def swap_returned(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     for first in range(len(flat)):
         for second in range(first + 1, len(flat)):
             one, other = flat[first], flat[second]
-            if isinstance(one, TensorProxy) and isinstance(other, TensorProxy) and one.name != other.name:
+            if isinstance(one, TensorProxy) and isinstance(other, TensorProxy) and _differ(before, one, other):
                 flat[first], flat[second] = other, one
                 args = tree_unflatten(flat, spec)
                 return edits.replaced(after, len(after.bound_symbols) - 1, returned.from_bsym(args=args))
     return None
+
+
+def _differ(trace: TraceCtx, one: Proxy, other: Proxy) -> bool:
+    """Whether two values come from ops that differ in more than the name they define."""
+    makers = [
+        (bsym.sym.name, str(bsym.args), str(bsym.kwargs))
+        for proxy in (one, other)
+        for bsym in trace.bound_symbols
+        if proxy.name in _names(bsym.flat_proxy_outs)
+    ]
+    return one.name != other.name and len(set(makers)) == 2
 
 
 @mutator("CG502")
@@ -667,18 +688,10 @@ def repeat_op(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """An op runs again under another name."""
     for line, index, bsym in _ops(after):
         if isinstance(bsym.output, TensorProxy) and bsym.sym.name not in ("copy_", "shallow_copy"):
-            other = edits.made(after, lambda proxy=bsym.output: TensorProxy(like=proxy))  # type: ignore[misc]
-            return _with(line, index + 1, bsym.from_bsym(output=other))
+            return _with(line, index + 1, bsym.from_bsym(output=_another(after, bsym.output)))
     return None
 
 
-@mutator("CG504")
-def read_undefined(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
-    """An op reads a value that nothing defines, so that nothing can be said about it."""
-    for line, index, bsym in _ops(after):
-        for position, argument in enumerate(bsym.args):
-            if isinstance(argument, TensorProxy) and bsym.sym.name not in ("update_aliases", "shallow_copy"):
-                other = edits.made(after, lambda proxy=argument: TensorProxy(like=proxy))  # type: ignore[misc]
-                args = (*bsym.args[:position], other, *bsym.args[position + 1 :])
-                return _instead(line, index, bsym.from_bsym(args=args))
-    return None
+def _another(trace: TraceCtx, proxy: TensorProxy) -> Proxy:
+    """A proxy with the same metadata and a new name."""
+    return edits.made(trace, lambda: TensorProxy(like=proxy))

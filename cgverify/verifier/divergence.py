@@ -71,10 +71,18 @@ def compare(before: State, after: State) -> tuple[Divergence, ...]:
 
 
 def _unmatched(steps: Iterable[Step], others: Iterable[Step]) -> list[Step]:
-    """The steps left over when equal numbers are paired off, the later ones of a repeated number."""
+    """The steps left over when equal numbers are paired off: equal names first, so that a leftover is the guilty one."""
     available = Counter(step.number for step in others)
+    named = Counter((step.number, step.op.outputs) for step in others)
     rest = []
     for step in steps:
+        if named[step.number, step.op.outputs] > 0:
+            named[step.number, step.op.outputs] -= 1
+            available[step.number] -= 1
+        else:
+            rest.append(step)
+    unnamed, rest = rest, []
+    for step in unnamed:
         if available[step.number] > 0:
             available[step.number] -= 1
         else:
@@ -96,7 +104,7 @@ def _steps(before: State, after: State, lost: list[Step], added: list[Step]) -> 
         if not _grounded(step, after, before):
             dependents += 1
         elif partner is not None:
-            found.append(Divergence(_cause(partner, step), partner, step))
+            found.append(_paired(partner, step, before, after))
         else:
             repeated = step.number in known or _bare(step) in bare
             found.append(Divergence(Cause.REPEATED if repeated else Cause.EXTRA, None, step))
@@ -107,6 +115,7 @@ def _steps(before: State, after: State, lost: list[Step], added: list[Step]) -> 
             found.append(Divergence(Cause.MISSING, step, None))
         else:
             dependents += 1
+    found = list(dict.fromkeys(found))
     for divergence in found:
         yield _with_dependents(divergence, dependents if len(found) == 1 else 0)
 
@@ -129,6 +138,17 @@ def _grounded(step: Step, own: State, other: State) -> bool:
 def _bare(step: Step) -> Hashable:
     """The step without the state of memory and generators."""
     return (step.symbol, step.literals, tuple(operand.number for operand in step.operands))
+
+
+def _paired(was: Step, now: Step, before: State, after: State) -> Divergence:
+    """How the step that defines a name differs; if it only sees another draw, the draw itself is guilty."""
+    cause = _cause(was, now)
+    if cause is Cause.OPERANDS:
+        for old, new in zip(was.operands, now.operands, strict=False):
+            drawn, draws = before.makers.get(old.number), after.makers.get(new.number)
+            if drawn is not None and draws is not None and drawn.drawn != draws.drawn and _bare(drawn) == _bare(draws):
+                return Divergence(Cause.DRAW, drawn, draws)
+    return Divergence(cause, was, now)
 
 
 def _cause(before: Step, after: Step) -> Cause:

@@ -1,8 +1,8 @@
 """Which names are alive: one walk over a straight line of ops, recording each name that is used wrongly.
 
 Facts: a name is undefined, alive, or deleted. Transfer: a parameter or result makes it alive, a DEL deletes it,
-anything else must find it alive. Direction: forward; straight lines need no join. A faulty name is then taken as alive, so that
-one fault is reported once. Not covered: the memory behind the names (`state.py`).
+anything else must find it alive. Direction: forward; straight lines need no join. A faulty name is then taken as alive,
+so that one fault is reported once. Not covered: the memory behind the names (`state.py`).
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ def _names(text: str) -> frozenset[str]:
 # input where there is nothing to do, and Python wrappers around views.
 MAY_RETURN_ARGUMENT = _names(
     """
-    __getitem__ alpha_dropout atleast_1d atleast_2d atleast_3d bitcast broadcast_in_dim broadcast_to cartesian_prod conj
-    conj_physical convert_element_type dropout dropout1d dropout2d dropout3d feature_alpha_dropout feature_dropout
-    real ravel reshape slice stride_order unsafe_chunk unsafe_split unsafe_split_with_sizes update_bucket_view view_of
-    bool int double half bfloat16 byte char short cdouble cfloat chalf
+    __getitem__ alpha_dropout atleast_1d atleast_2d atleast_3d bitcast broadcast_in_dim broadcast_to cartesian_prod
+    conj conj_physical convert_element_type dropout dropout1d dropout2d dropout3d feature_alpha_dropout
+    feature_dropout real ravel reshape slice stride_order unsafe_chunk unsafe_split unsafe_split_with_sizes
+    update_bucket_view view_of bool int double half bfloat16 byte char short cdouble cfloat chalf
     """
 )
 # As above, for every tensor argument.
@@ -31,7 +31,8 @@ IDENTITIES = frozenset({"update_aliases", "shallow_copy"})
 # Conversions: the result shares memory with the argument only if dtype and device stay.
 CONVERSIONS = _names(
     """
-    to convert_element_type device_put bool int double half bfloat16 byte char short cdouble cfloat chalf cpu float  long type_as
+    to convert_element_type device_put bool int double half bfloat16 byte char short cdouble cfloat chalf cpu float
+    long type_as
     """
 )
 
@@ -74,17 +75,18 @@ HOST_TRANSFERS = frozenset(
 CAPTURE_UNCERTAIN = _names(
     """
     cholesky_ex cholesky_inverse cholesky_solve ctc_loss embedding_bag geqrf gru histc histogram householder_product
-    ldl_factor ldl_factor_ex ldl_solve lstm lu lu_factor lu_factor_ex lu_solve lu_unpack matrix_exp max_unpool1d max_unpool2d
-    max_unpool3d multi_head_attention_forward nuclear_norm orgqr ormqr qr rnn_relu rnn_tanh slogdet sparse_mask tensorinv
-    tensorsolve to_dense to_sparse triangular_solve unravel_index coalesce indices values choose_qparams_optimized
+    ldl_factor ldl_factor_ex ldl_solve lstm lu lu_factor lu_factor_ex lu_solve lu_unpack matrix_exp max_unpool1d
+    max_unpool2d max_unpool3d multi_head_attention_forward nuclear_norm orgqr ormqr qr rnn_relu rnn_tanh slogdet
+    sparse_mask tensorinv tensorsolve to_dense to_sparse triangular_solve unravel_index coalesce indices values
+    choose_qparams_optimized
     """
 )
 
 # Ops of the Python executor that only compute with Python numbers.
 PYTHON_PURE = _names(
     """
-    acos acosh asin asinh atan atanh abs tensor_abs neg real imag signbit add atan2 bitwise_and bitwise_or bitwise_xor
-    eq floordiv fmod mod ge gt le lt mul ne pow sub div shape convert_element_type_prim construct_tuple
+    acos acosh asin asinh atan atanh abs tensor_abs neg real imag signbit add atan2 bitwise_and bitwise_or
+    bitwise_xor eq floordiv fmod mod ge gt le lt mul ne pow sub div shape convert_element_type_prim construct_tuple
     """
 )
 # Ops of the Python executor that empty the list they are given.
@@ -106,7 +108,8 @@ KNOWN_PURE = _names(
 # Prims (by the name of their id) that are more than a pure function of tensors and numbers.
 VIEW_PRIMS = _names(
     """
-    BITCAST BROADCAST_IN_DIM CONVERT_ELEMENT_TYPE DEVICE_PUT IMAG REAL RESHAPE SLICE SQUEEZE STRIDE_ORDER TRANSPOSE  UNFOLD VIEW
+    BITCAST BROADCAST_IN_DIM CONVERT_ELEMENT_TYPE DEVICE_PUT IMAG REAL RESHAPE SLICE SQUEEZE STRIDE_ORDER TRANSPOSE
+    UNFOLD VIEW
     """
 )
 RANDOM_PRIMS = frozenset({"UNIFORM", "RANDINT", "RANDN", "MULTINOMIAL"})

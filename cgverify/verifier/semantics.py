@@ -146,7 +146,9 @@ def signature(symbol: Symbol) -> Signature:
     if isinstance(identifier, Enum):
         is_prim = isinstance(identifier, PrimIDs)
         return _prim_signature(identifier.name) if is_prim else Signature(known=False)
-    executor = None if symbol.executor is None else str(getattr(symbol.executor, "name", type(symbol.executor).__name__))
+    executor = (
+        None if symbol.executor is None else str(getattr(symbol.executor, "name", type(symbol.executor).__name__))
+    )
     if symbol.is_fusion:
         return Signature(known=False)
     if executor == "python":

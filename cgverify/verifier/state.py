@@ -69,7 +69,7 @@ class Operand:
     versions: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """One executed op.
 
@@ -123,6 +123,7 @@ class State:
     draws: dict[str, int] = field(default_factory=dict)
     world: int | None = None
     steps: list[Step] = field(default_factory=list)
+    makers: dict[int, Step] = field(default_factory=dict)  # number of a drawn value -> the step that drew it
     returned: tuple[Leaf, ...] = ()
     structure: Hashable = None
     seen: set[int] = field(default_factory=set)  # numbers of all values and versions that ever were
@@ -177,8 +178,11 @@ class State:
         inputs = tuple((operand.number, operand.versions) for operand in operands)
         number = self.numbers.of((symbol, literals, inputs, drawn, world))
         written = self._written(facts, operands, scope)
-        self.steps.append(Step(op, region, symbol, tuple(operands), literals, drawn, world, number, written))
+        step = Step(op, region, symbol, tuple(operands), literals, drawn, world, number, written)
+        self.steps.append(step)
         self._results(op, facts, scope, number)
+        if drawn:
+            self.makers.update((scope[name].number, step) for name in op.outputs if name in scope)
         for root in written:
             self.versions[root] = self.numbers.of(("write", self.versions.get(root), number))
             self.seen.add(self.versions[root])

@@ -1,8 +1,8 @@
 """The executed text of a trace, parsed once: what it binds, calls and loads, and whether it says what the ops say.
 
 Thunder executes the text of `trace.python()`, and a region's callable executes `.source`. Names are all that text has:
-a local name that is also a called global makes the call hit the local. Statements are compared with bound symbols leaf by
-leaf, without printing the symbols again; objects that Thunder passes by a generated name match anything.
+a local name that is also a called global makes the call hit the local. Statements are compared with bound symbols leaf
+by leaf, without printing the symbols again; objects that Thunder passes by a generated name match anything.
 """
 
 from __future__ import annotations
