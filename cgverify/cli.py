@@ -167,6 +167,38 @@ def reproduce(
 
 
 @app.command()
+def mutants(
+    programs: Annotated[int, typer.Option(help="How many random programs the faults are planted in.", min=1)] = 1000,
+    seed: Annotated[int, typer.Option(help="Chooses the programs.")] = 0,
+) -> int:
+    """Plant known faults and count those that are caught: 0 all, 1 not all."""
+    from cgverify.scoring import score_mutators
+
+    scores = score_mutators(programs, seed)
+    for score in scores:
+        remark = "" if score.ok else "  missed" if score.planted else "  never planted: draw more --programs"
+        print(f"{score.code}  {score.name:<24} {score.caught}/{score.planted}{remark}")
+    print(f"{sum(score.ok for score in scores)} of {len(scores)} planted faults are caught")
+    return 0 if all(score.ok for score in scores) else 1
+
+
+@app.command()
+def fidelity() -> int:
+    """Compare the emulation with the answers recorded on a real device: 0 equal, 1 not."""
+    import subprocess
+    from pathlib import Path
+
+    import cgverify
+
+    tests = Path(cgverify.__file__).parents[1] / "tests" / "unit" / "emulation" / "test_golden.py"
+    if not tests.is_file():
+        raise CommandError("no recorded answers here: they come with the repository; clone it and pip install -e .")
+    command = [sys.executable, "-m", "pytest", "-q", str(tests), f"--rootdir={tests.parents[3]}"]
+    code = subprocess.run(command, check=False).returncode
+    return code if code in (0, 1) else 2
+
+
+@app.command()
 def doctor() -> int:
     """Say what works here: Python, PyTorch, Thunder, the GPU, the emulation."""
     from cgverify.doctor import examine

@@ -60,6 +60,7 @@ TABLE = {
     "api": Allowed(EVERYTHING, torch=True, thunder=True),
     "checking": Allowed(EVERYTHING, torch=True, thunder=True),
     "reproducing": Allowed(EVERYTHING, torch=True),
+    "scoring": Allowed(EVERYTHING, thunder=True),
     "loading": Allowed(EVERYTHING, torch=True, thunder=True),
     "cli": Allowed(EVERYTHING, torch=True, thunder=True),
     "doctor": Allowed(EVERYTHING, torch=True, thunder=True),

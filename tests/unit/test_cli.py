@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cgverify
 from cgverify import cli
+from cgverify.fuzzing.mutators import MUTATORS, Mutator
 from cgverify.verifier import registry
 
 import pytest
@@ -200,6 +201,34 @@ def test_unreadable_file_is_one_line(name: str, text: str | None, message: str, 
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_mutants_are_counted(capsys: Output) -> None:
+    """``mutants`` plants each fault several times, and says of each how often it was caught."""
+    code = cli.main(["mutants", "--programs", "60"])
+    *lines, last = capsys.readouterr().out.splitlines()
+    counts = {line.split()[1]: line.split()[2].split("/") for line in lines}
+    assert set(counts) == {mutator.name for mutator in MUTATORS}
+    assert all(caught == planted for caught, planted in counts.values())
+    assert sum(planted == "5" for _, planted in counts.values()) > len(counts) / 2
+    ok = sum(planted != "0" for _, planted in counts.values())
+    assert last == f"{ok} of {len(counts)} planted faults are caught"
+    assert code == (0 if ok == len(counts) else 1)
+
+
+def test_blind_verifier_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    """``mutants`` exits 1 if the verifier misses a fault."""
+    monkeypatch.setattr(Mutator, "catches", lambda self, before, after: self.code != "CG501")
+    assert cli.main(["mutants", "--programs", "20"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines if line.endswith("missed")} == {"CG501"}
+
+
+def test_fidelity_needs_the_clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Output) -> None:
+    """``fidelity`` says where the recorded answers are if the installation has none."""
+    monkeypatch.setattr(cgverify, "__file__", str(tmp_path / "cgverify" / "__init__.py"))
+    assert cli.main(["fidelity"]) == 2
+    assert capsys.readouterr().err.startswith("error: no recorded answers here: they come with the repository; ")
 
 
 def test_explain_prints_each_manual(capsys: Output) -> None:

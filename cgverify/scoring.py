@@ -1,0 +1,99 @@
+"""Counts how many planted faults are caught, so that a checker that finds nothing is told from one that sees nothing.
+
+A fault is planted in the rewrites of random programs, one fault at a time, until it has applied often enough; the
+verifier has to reject each by the code that the fault should trigger. Programs come from the fuzzer's strategies, the
+same ones each time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cgverify.api import CUDAGraphTransform
+from cgverify.fuzzing.mutators import MUTATORS, Mutator
+from cgverify.fuzzing.program import Program
+from cgverify.fuzzing.resolution import resolve_program
+from cgverify.fuzzing.sides import apply_transform, forget_sources
+from cgverify.fuzzing.strategies import programs
+from cgverify.fuzzing.tracing import build_trace
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+from thunder.core.trace import TraceCtx
+
+ENOUGH = 5
+"""How often a fault is planted before it is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How one planted fault fared.
+
+    Attributes:
+        name: the mutator's name.
+        code: the rule that should speak.
+        planted: in how many rewrites it was planted.
+        caught: how many of those the verifier rejected by that code.
+    """
+
+    name: str
+    code: str
+    planted: int
+    caught: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was planted at all, and caught each time."""
+        return 0 < self.planted == self.caught
+
+
+def score_mutators(programs_drawn: int = 1000, seed: int = 0) -> list[Score]:
+    """Plant each fault in up to ``ENOUGH`` rewrites of ``programs_drawn`` programs and count.
+
+    Args:
+        programs_drawn: how many programs are drawn; those after every fault was planted often enough cost little.
+        seed: chooses the programs.
+    """
+    planted: Counter[str] = Counter()
+    caught: Counter[str] = Counter()
+
+    def plant_all(program: Program) -> None:
+        waiting = [mutator for mutator in MUTATORS if planted[mutator.name] < ENOUGH]
+        rewrite = _rewrite(program) if waiting else None
+        if rewrite is None:
+            return
+        for mutator in waiting:
+            found = mutator.catches(*rewrite)
+            if found is not None:
+                planted[mutator.name] += 1
+                caught[mutator.name] += found
+        forget_sources()
+
+    _for_programs(plant_all, programs_drawn, seed)
+    return [_score(mutator, planted, caught) for mutator in MUTATORS]
+
+
+def _score(mutator: Mutator, planted: Counter[str], caught: Counter[str]) -> Score:
+    return Score(mutator.name, mutator.code, planted[mutator.name], caught[mutator.name])
+
+
+def _rewrite(program: Program) -> tuple[TraceCtx, TraceCtx] | None:
+    """Return the program's trace and what the transform makes of it, None where it makes nothing."""
+    before = build_trace(resolve_program(program))
+    after = apply_transform(CUDAGraphTransform(verify=False), before)
+    return None if after is before else (before, after)
+
+
+def _for_programs(act: Callable[[Program], None], count: int, seed: int) -> None:
+    """Call ``act`` with ``count`` programs, the same ones for the same seed."""
+    draw = hypothesis.given(programs(history=False))
+    settings = hypothesis.settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    hypothesis.seed(seed)(settings(draw(act)))()
