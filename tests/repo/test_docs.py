@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import cgverify
@@ -147,3 +150,14 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
     for command in ("pytest -n auto fuzz/", "pytest -n auto tests/"):
         assert f"\n{command}\n" in readme
         assert re.search(rf"^{command}", script, flags=re.MULTILINE)
+
+
+def test_example_of_the_readme_prints_what_it_says(tmp_path: Path) -> None:
+    """The first example of README.md prints the block below it."""
+    blocks = re.findall(r"^```(?:\w*)\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    script = tmp_path / "example.py"
+    script.write_text(blocks[0])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-W", "ignore", str(script)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert result.stdout.replace(f"{tmp_path}{os.sep}", "") == blocks[1], result.stderr
