@@ -17,6 +17,7 @@ from typing import Any
 from cgverify import verifier
 from cgverify.diagnostics import Report
 from cgverify.emulation import EmulatedCUDA
+from cgverify.fuzzing.structure import count_regions
 from cgverify.loading import CheckError, load_file, load_function, load_inputs, load_target, make_inputs, one_line
 
 import thunder
@@ -34,10 +35,12 @@ class Checked:
     Attributes:
         subject: what was checked, such as ``model.py:step under cgverify on emulated``.
         reports: one report for each compiled trace, forward and backward together.
+        regions: how many CUDA-graph regions the rewritten traces have; without one there was little to prove.
     """
 
     subject: str
     reports: tuple[Report, ...]
+    regions: int
 
     @property
     def ok(self) -> bool:
@@ -97,7 +100,8 @@ def check_function(
         arguments = make_inputs(inputs) if inputs is not None else load_inputs(module, name, path)
         _compile(function, arguments, recorder, location, target)
         reports = tuple(_verify(recorder.pairs))
-    return Checked(f"{location} under {target} on {device_name}", reports)
+    regions = sum(count_regions(after) for _, after in recorder.pairs)
+    return Checked(f"{location} under {target} on {device_name}", reports, regions)
 
 
 @contextmanager

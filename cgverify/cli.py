@@ -119,10 +119,12 @@ def check(
 def _render(checked: Checked, format: Format) -> str:
     if format is Format.json:
         reports = [json.loads(report.render("json")) for report in checked.reports]
-        return json.dumps({"subject": checked.subject, "ok": checked.ok, "reports": reports}, indent=2)
+        found = {"subject": checked.subject, "ok": checked.ok, "regions": checked.regions, "reports": reports}
+        return json.dumps(found, indent=2)
     lines = [report.render(format.value) for report in checked.reports]
     if format is Format.text:
-        lines.append(f"{checked.subject}: {'proved' if checked.ok else 'not proved'}")
+        regions = f"{checked.regions} region{'' if checked.regions == 1 else 's'}"
+        lines.append(f"{checked.subject}: {'proved' if checked.ok else 'not proved'}, {regions}")
     return "\n".join(line for line in lines if line)
 
 

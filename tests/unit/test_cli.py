@@ -26,11 +26,12 @@ def check(*arguments: str) -> int:
     return cli.main(["check", *arguments, "--device", "emulated"])
 
 
-@pytest.mark.parametrize("target", ["cgverify", "KeepsAll", "none"])
-def test_right_transform_is_proved(target: str, capsys: Output) -> None:
+@pytest.mark.parametrize(("target", "regions"), [("cgverify", 2), ("KeepsAll", 0), ("none", 0)])
+def test_right_transform_is_proved(target: str, regions: int, capsys: Output) -> None:
     """A right transform exits 0, forward and backward proved."""
     assert check(f"{MODEL}:step", "--target", target) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"{MODEL}:step under {target} on emulated: proved"
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"{MODEL}:step under {target} on emulated: proved, {regions} regions"
 
 
 @pytest.mark.parametrize("target", ["SwapsArguments", f"{MODEL}:SwapsArguments", "EditsInPlace"])
@@ -39,7 +40,7 @@ def test_broken_transform_is_found(target: str, capsys: Output) -> None:
     assert check(f"{MODEL}:difference", "--inputs", "f32[2,3] f32[2,3]", "--target", target) == 1
     out = capsys.readouterr().out
     assert "error[CG501]" in out
-    assert out.splitlines()[-1].endswith("on emulated: not proved")
+    assert out.splitlines()[-1].endswith("on emulated: not proved, 0 regions")
 
 
 def test_importable_target(monkeypatch: pytest.MonkeyPatch) -> None:
