@@ -17,6 +17,7 @@ import torch
 
 from cgverify.emulation.allocator import ArenaFull, Block, CachingAllocator, Pool
 
+NULL_SIZE = 16  # bytes of a zero-size tensor's storage: a multiple of every dtype's size
 POISON = 0xFF  # all-ones bytes: NaN in every floating-point type, -1 in signed integers
 
 
@@ -68,7 +69,7 @@ class Arena:
         self, block: Block | None, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
     ) -> torch.Tensor:
         """Return the tensor that owns `block` from its first byte; None: a zero-size tensor."""
-        offset, nbytes = (block.offset, block.requested) if block is not None else (0, 1)
+        offset, nbytes = (block.offset, block.requested) if block is not None else (0, NULL_SIZE)
         memory: Any = self._bytes[offset : offset + nbytes].view(_Owner)
         memory.block, memory.allocator = block, self.allocator
         storage = torch.from_numpy(memory)
@@ -81,7 +82,14 @@ class Arena:
         address = tensor.data_ptr() or tensor.untyped_storage().data_ptr()
         view = torch.empty(0, dtype=tensor.dtype)
         start = (address - self.base) // tensor.element_size()
-        return view.set_(self._storage, start, tensor.size(), tensor.stride())
+        view.set_(self._storage, start, tensor.size(), tensor.stride())
+        if tensor.is_conj():
+            view = view.conj()
+        return view._neg_view() if tensor.is_neg() else view
+
+    def start_of_storage(self, tensor: torch.Tensor) -> int:
+        """Return how many elements before the tensor's storage the arena, a raw view's storage, begins."""
+        return (tensor.untyped_storage().data_ptr() - self.base) // tensor.element_size()
 
     def fill(self, offset: int, size: int, value: int = POISON) -> None:
         """Set `size` bytes at `offset` to `value`."""

@@ -233,6 +233,6 @@ class EmulatedCUDA:
 
 def _storage_address(tensor: torch.Tensor) -> int:
     """Return the storage's address, which tells a zero-size tensor's place; 0 if there is none."""
-    if type(tensor) not in PLAIN or tensor.is_meta or tensor.layout is not torch.strided:
+    if type(tensor) not in PLAIN or tensor.is_meta or tensor.layout is not torch.strided or tensor._is_zerotensor():
         return 0
     return tensor.untyped_storage().data_ptr()

@@ -73,7 +73,7 @@ class Dispatcher:
             result = draw(func, info, args, kwargs, seed)
         else:
             result = func(*args, **kwargs)
-        return _map(self._move_in, result)
+        return _map(self._empty_like if info.is_empty else self._move_in, result)
 
     def record(self, capture: Capture, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Allocate the op's results from the capture's memory pool and note the launch."""
@@ -99,8 +99,8 @@ class Dispatcher:
             outputs = [None if t is None or any(t is w for w in written) else raw(t) for t in flat_results(result)]
         self._note_external(capture, info, args, kwargs)
         if not info.is_empty:  # else an allocation, not a kernel
-            baked = {key: _map(self._bake, value) for key, value in kwargs.items()}
-            capture.program.append(Launch(func, info, _map(self._bake, list(args)), baked, outputs, random))
+            raw_args, raw_kwargs = self._bake_arguments(info, args, kwargs)
+            capture.program.append(Launch(func, info, raw_args, raw_kwargs, outputs, random))
             self.cuda.stats["recorded"] += 1
         return result
 
@@ -133,6 +133,19 @@ class Dispatcher:
 
     def _empty_like(self, tensor: torch.Tensor) -> torch.Tensor:
         return self.cuda.empty(tensor.size(), tensor.stride(), tensor.dtype)
+
+    def _bake_arguments(
+        self, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        raw_args = _map(self._bake, list(args))
+        raw_kwargs = {key: _map(self._bake, value) for key, value in kwargs.items()}
+        if "storage_offset" in info.arguments:  # counts from the storage's start, and a raw view's storage is the arena
+            position, start = info.arguments.index("storage_offset"), self.cuda.memory.start_of_storage(args[0])
+            if position < len(args) and args[position] is not None:
+                raw_args[position] += start
+            elif raw_kwargs.get("storage_offset") is not None:
+                raw_kwargs["storage_offset"] += start
+        return raw_args, raw_kwargs
 
     def _bake(self, tensor: torch.Tensor) -> torch.Tensor:
         # a 0-dim CPU tensor is read when the kernel is launched, so its value goes into the graph

@@ -23,13 +23,22 @@ SHARES_MEMORY = {
     "aten::unsafe_chunk",
 }
 # Ops that only allocate: no kernel is launched.
-ALLOCATES = {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
+ALLOCATES = {
+    "aten::empty",
+    "aten::empty_like",
+    "aten::empty_permuted",
+    "aten::empty_strided",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+}
 # Ops that wait only when a mask is among the indices.
 INDEXES = {"aten::index", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"}
 # CUDA implementations that wait for the device.
 SYNCS = {
     "aten::_linalg_check_errors",
     "aten::_linalg_eigh",
+    "aten::_linalg_eigvals",
+    "aten::linalg_eig",
     "aten::normal.Tensor_Tensor",
     "aten::normal.float_Tensor",
     "aten::_to_sparse",
