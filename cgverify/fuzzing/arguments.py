@@ -25,7 +25,7 @@ def make_inputs(inputs: Sequence[Input], seeds: Sequence[int], layouts: Sequence
         else:
             base = made[entry.alias_of]
             tensor = base.detach().view(entry.shape) if base.is_contiguous() else base.detach().view(base.shape)
-        made.append(tensor.requires_grad_(entry.requires_grad and tensor.is_floating_point()))
+        made.append(tensor.requires_grad_(entry.trains))
     return made
 
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cgverify.plan import Region
+
 from thunder.core import prims
 from thunder.core.codeutils import SigInfo
 from thunder.core.proxies import Proxy, TensorProxy
 from thunder.core.symbol import BoundSymbol, Symbol
 from thunder.core.trace import TraceCtx, from_trace, tracectx
-
-from cgverify.plan import Region
 
 STRUCTURAL = (
     prims.PrimIDs.UNPACK_TRIVIAL,
@@ -127,7 +127,7 @@ def with_source(trace: TraceCtx, site: Site, source: str) -> TraceCtx:
 
 
 def with_body(trace: TraceCtx, site: Site, bsyms: Sequence[BoundSymbol], **changes: Any) -> TraceCtx:
-    """A copy of the trace whose region has another body, in text and subsymbols too, so that only its meaning changed."""
+    """A copy of the trace whose region has another body, in text and subsymbols too: only the meaning changed."""
     body = with_ops(site.body, bsyms)
     changes.setdefault("subsymbols", tuple(computing(bsyms)))
     return with_call(trace, site, Forged(body, body.python(print_depth=1), site.plan), **changes)

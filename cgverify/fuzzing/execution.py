@@ -26,6 +26,7 @@ from cgverify.fuzzing.program import (
 )
 from cgverify.fuzzing.resolution import Resolved
 from cgverify.fuzzing.snapshots import Snapshot, relate, take_snapshots
+from cgverify.fuzzing.values import TensorType, ValueType
 
 Side = Callable[[list[torch.Tensor]], tuple[Callable[..., Any], list[torch.Tensor]]]
 """Given the first inputs, return the function of all inputs and the tensors that stand for them (a module has its own)."""
@@ -65,6 +66,11 @@ class Record:
     calls: list[CallRecord] = field(default_factory=list)
     gradients: list[tuple[int, list[Snapshot]]] = field(default_factory=list)
     held: list[tuple[int, int, Snapshot]] = field(default_factory=list)
+
+
+def first_line(error: BaseException) -> str:
+    """Return an exception's type and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or ['no message'])[0]}"
 
 
 def spread_seeds(seeds: Sequence[int], count: int) -> list[int]:
@@ -140,7 +146,7 @@ class _Caller:
         try:
             results = list(self.function(*self.inputs))
         except Exception as error:  # whatever the function under test raises is a finding, judged by the oracle
-            call.error = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            call.error = first_line(error)
             call.exception = error
             return
         call.results = take_snapshots(results)
@@ -148,9 +154,14 @@ class _Caller:
         call.relations = relate([*self.inputs, *results])
         call.generators = (_position(torch.get_rng_state()), _position(torch.cuda.get_rng_state()))
         self.held += [(number, place, value) for place, value in enumerate(results) if isinstance(value, torch.Tensor)]
-        differentiable = [v for v in results if isinstance(v, torch.Tensor) and v.requires_grad and v.grad_fn is not None]
-        if self.resolved.needs_grad and differentiable:
+        if differentiable := self._differentiable(results):
             self.pending.append((number, differentiable, list(self.inputs)))
+
+    def _differentiable(self, results: list[Any]) -> list[torch.Tensor]:
+        """Return the results to start backward from: computed ones that the program's types call differentiable."""
+        types, count = self.resolved.types, len(self.inputs)
+        computed = [n is not None and n >= count and _needs_grad(types[n]) for n in self.resolved.outputs]
+        return [value for value, starts in zip(results, computed, strict=False) if starts and value.requires_grad]
 
     def _new_arguments(self, seeds: Sequence[int]) -> None:
         """Replace the arguments by new tensors; parameters and buffers stay."""
@@ -185,7 +196,7 @@ class _Caller:
         try:
             torch.autograd.backward(results, cotangents, retain_graph=False)
         except Exception as error:  # as in a call
-            self.record.calls[call].error = f"backward: {type(error).__name__}: {str(error).splitlines()[0]}"
+            self.record.calls[call].error = f"backward: {first_line(error)}"
             self.record.calls[call].exception = error
             self.pending.clear()
             return
@@ -206,6 +217,10 @@ def _cotangent(result: torch.Tensor) -> torch.Tensor:
     """Return weights that tell the elements apart and are exact in every dtype."""
     count = torch.arange(result.numel()) % 3 + 1
     return count.to(result.dtype).view(result.shape).to(result.device)
+
+
+def _needs_grad(kind: ValueType) -> bool:
+    return isinstance(kind, TensorType) and kind.needs_grad
 
 
 def _position(state: torch.Tensor) -> bytes:

@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from thunder.core import devices, dtypes, prims
-from thunder.core.proxies import FloatProxy, NumberProxy, Proxy, TensorProxy, variableify
-from thunder.core.pytree import tree_flatten, tree_unflatten
-from thunder.core.symbol import BoundSymbol
-from thunder.core.trace import TraceCtx
-from thunder.executors import torchex
-
 from cgverify.diagnostics import Report
 from cgverify.fuzzing import edits
 from cgverify.fuzzing.edits import Site
 from cgverify.plan import OutputRole, Region
 from cgverify.verifier import verify
 from cgverify.verifier.contracts import THUNDER_CUDAGRAPH, Contract
+
+from thunder.core import devices, dtypes, prims
+from thunder.core.proxies import FloatProxy, NumberProxy, Proxy, TensorProxy, variableify
+from thunder.core.pytree import tree_flatten, tree_unflatten
+from thunder.core.symbol import BoundSymbol
+from thunder.core.trace import TraceCtx
+from thunder.executors import torchex
 
 Apply = Callable[[TraceCtx, TraceCtx], TraceCtx | None]
 
@@ -332,7 +332,7 @@ def change_dtype(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     return None
 
 
-@mutator("CG504")
+@mutator("CG108")
 def return_nothing(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """The RETURN is gone."""
     return edits.with_ops(after, after.bound_symbols[:-1])
@@ -553,7 +553,7 @@ def _is_plain(bsym: BoundSymbol) -> bool:
 
 def _origin(line: Line, name: str) -> str:
     """The name that an alias made by `update_aliases` or `copy_` started from, within its line."""
-    origin = {}
+    origin: dict[str, str] = {}
     for bsym in line.bsyms:
         if bsym.sym.name == "update_aliases":
             origin.update(zip(_names(bsym.flat_proxy_outs), _names(bsym.flat_proxy_args), strict=True))
@@ -695,3 +695,12 @@ def repeat_op(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
 def _another(trace: TraceCtx, proxy: TensorProxy) -> Proxy:
     """A proxy with the same metadata and a new name."""
     return edits.made(trace, lambda: TensorProxy(like=proxy))
+
+
+@mutator("CG504")
+def call_without_arguments(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A region is called without arguments, so that nothing is known of what it computes."""
+    for site in edits.find_regions(after):
+        if all(set(_names(bsym.flat_proxy_args)) for bsym in edits.computing(site.body.bound_symbols)):
+            return edits.with_call(after, site, site.called, args=())
+    return None

@@ -503,6 +503,15 @@ def _clone(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     pool.emit("torch.clone", refs, shapes=(value.shape,), dtype=value.dtype, bound=value.bound, writable=value.writable)
 
 
+def _template(dtypes: tuple[str, ...], *, cpu: bool = True) -> Accepts:
+    """Accept a tensor of which only the shape and dtype are read.
+
+    Nothing random may reach it: Thunder sees that its content is unused and removes the draw, which eager PyTorch makes.
+    """
+    is_tensor = tensor(dtypes, cpu=cpu)
+    return lambda pool, ref, chosen: is_tensor(pool, ref, chosen) and not pool.types[ref.value].drawn
+
+
 _SHAPES: tuple[Shape, ...] = ((3,), (2, 3), (), (1, 3), (4,))
 
 
@@ -522,7 +531,7 @@ def _like(name: str, fill: float) -> Operation:
         extra = (2.0,) if name == "full_like" else ()
         pool.emit(f"torch.{name}", (refs[0], *extra), shapes=(value.shape,), dtype=value.dtype, bound=fill)
 
-    return Operation(name, "factory", (tensor(FLOATS),), build)
+    return Operation(name, "factory", (_template(FLOATS),), build)
 
 
 def _arange(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
@@ -555,7 +564,7 @@ def _random_like(name: str) -> Operation:
         symbol = Symbol(*drawn, kwargs)
         pool.emit(f"torch.{name}", refs, shapes=(value.shape,), dtype=value.dtype, random=True, symbol=symbol)
 
-    return Operation(name, "random", (tensor(WIDE_FLOATS, cpu=False),), build)
+    return Operation(name, "random", (_template(WIDE_FLOATS, cpu=False),), build)
 
 
 def _dropout(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
@@ -566,7 +575,7 @@ def _dropout(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
 
 def _read_number(pool: Pool, ref: Ref) -> Ref:
     value = pool.tensor(ref)
-    kind = NumberType("float" if value.is_float else "int", value.bound, value.fragile)
+    kind = NumberType("float" if value.is_float else "int", value.bound, value.fragile, value.drawn)
     return pool.emit_number("Tensor.item", (ref,), kind)
 
 
@@ -587,7 +596,7 @@ def _number_arithmetic(name: str, bound: Bound) -> Operation:
         if isinstance(value, NumberType):
             literal = 2.0 if value.kind == "float" else 2
             limit = _bounded(pool, bound, (refs[0], literal))
-            pool.emit_number(f"operator.{name}", (refs[0], literal), NumberType(value.kind, limit, value.fragile))
+            pool.emit_number(f"operator.{name}", (refs[0], literal), NumberType(value.kind, limit, value.fragile, value.drawn))
 
     return Operation(f"number_{name}", "number", (number("float", "int"),), build)
 
@@ -766,7 +775,7 @@ _TABLE = (
     _operation("item", "number", (tensor((*WIDE_FLOATS, "i64"), nonempty=True),), _item),
     _number_arithmetic("mul", _mul_bound),
     _number_arithmetic("add", _add_bound),
-    _operation("number_full", "number", (_FLOAT, number("float")), _number_full),
+    _operation("number_full", "number", (_template(FLOATS), number("float")), _number_full),
     _operation("copy_", "in-place", (destination(), source(same_shape(DTYPES, same_dtype=True))), _copy_in_place),
     _in_place_binary("add", _add_bound),
     _in_place_binary("mul", _mul_bound),

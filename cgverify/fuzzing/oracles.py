@@ -21,7 +21,7 @@ from thunder.core.trace import TraceCtx
 from cgverify.diagnostics import VerificationError
 from cgverify.fuzzing.comparison import Difference, compare_records, is_near
 from cgverify.fuzzing.devices import DeviceName, find_damage, open_device
-from cgverify.fuzzing.execution import Record, prepare_values, run_history
+from cgverify.fuzzing.execution import Record, first_line, prepare_values, run_history
 from cgverify.fuzzing.invariants import (
     INVARIANTS,
     BaseFault,
@@ -171,11 +171,7 @@ def _transform(transform: Any, trace: TraceCtx) -> TraceCtx:
     except VerificationError as error:
         raise _Fails(FalseAlarm, str(error)) from error
     except Exception as error:  # whatever the transform under test raises is a finding
-        raise _Fails(TransformFailed, _first_line(error)) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        raise _Fails(TransformFailed, first_line(error)) from error
 
 
 class _Bench:
@@ -233,7 +229,7 @@ class _Bench:
         try:
             side = direct_side(self.resolved, self.form, trace)
         except Exception as error:  # whatever keeps the emitted trace from becoming a function
-            raise _Fails(BrokenStructure, _first_line(error)) from error
+            raise _Fails(BrokenStructure, first_line(error)) from error
         return run_history(side, self.resolved, self.history), count_regions(trace)
 
     def _judge_difference(self, difference: Difference, facts: Facts) -> Verdict:

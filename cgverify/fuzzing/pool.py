@@ -148,10 +148,11 @@ class Pool:
         if device is None:
             device = next((v.device for v in tensors if v.rank), tensors[0].device if tensors else "cuda")
         fragile = any(v.fragile or (discrete and v.bound is None and not _is_exact(v)) for v in operands)
+        drawn = random or any(v.drawn for v in operands)
         results = []
         for index, shape in enumerate(shapes):
             name = dtype if isinstance(dtype, str) else dtype[index]
-            made = TensorType(shape, name, device, self.new_storage(), writable, False, exact(bound, name), fragile)
+            made = TensorType(shape, name, device, self.new_storage(), writable, False, exact(bound, name), fragile, drawn)
             if made.is_float and any(v.needs_grad for v in tensors):
                 made = replace(made, needs_grad=True)
             if view_of is not None:
@@ -176,11 +177,14 @@ class Pool:
         target = args[0]
         operands = [self.types[n] for n in refs_in(args)]
         fragile = any(v.fragile or (discrete and v.bound is None and not _is_exact(v)) for v in operands)
+        drawn = any(v.drawn for v in operands)
         storage = self.tensor(target).storage
         for number, value in enumerate(self.types):
             if isinstance(value, TensorType) and value.storage == storage:
                 kept = None if bound is None or value.bound is None else max(bound, value.bound)
-                self.types[number] = replace(value, bound=exact(kept, value.dtype), fragile=value.fragile or fragile)
+                self.types[number] = replace(
+                    value, bound=exact(kept, value.dtype), fragile=value.fragile or fragile, drawn=value.drawn or drawn
+                )
         self._append(function, args, None, (), symbol, target.value, False)
 
     def _append(

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from cgverify.fuzzing.operations import OPERATIONS
+from cgverify.fuzzing.values import FLOATS
 
 FORMAT = "cgverify-program"
 VERSION = 1
@@ -44,7 +45,7 @@ class Input(_Plain, kw_only=True, frozen=True):
         device: `cuda`, or `cpu` for a tensor that stays on the host.
         role: `arg` comes anew with each call; `parameter` and `buffer` belong to a module and keep their address.
         alias_of: position of an earlier input of the same dtype and number of elements whose memory it shares.
-        requires_grad: whether autograd tracks it.
+        requires_grad: whether autograd tracks it, where it can: not a buffer, and not integers.
         values: how its elements are drawn: from a normal distribution; as integers of magnitude 4 or less; or with
             infinities, NaNs, zeros of both signs and extremes among them.
         seed: seed of the values that a parameter or a buffer starts with.
@@ -59,6 +60,11 @@ class Input(_Plain, kw_only=True, frozen=True):
     requires_grad: bool = False
     values: Values = "normal"
     seed: int = 0
+
+    @property
+    def trains(self) -> bool:
+        """Whether autograd tracks it."""
+        return self.requires_grad and self.dtype in FLOATS and self.role != "buffer"
 
 
 class Step(_Plain, frozen=True):

@@ -44,7 +44,7 @@ def render_source(resolved: Resolved, name: str = "program") -> str:
     lines.append("        super().__init__()")
     for member, entry in members:
         if entry.role == "parameter":
-            lines.append(f"        self.{member} = torch.nn.Parameter({member}, requires_grad={entry.requires_grad})")
+            lines.append(f"        self.{member} = torch.nn.Parameter({member}, requires_grad={entry.trains})")
         else:
             lines.append(f'        self.register_buffer("{member}", {member})')
     lines += ["", f"    def forward({', '.join(['self', *arguments])}):"]

@@ -60,13 +60,14 @@ def resolve_program(program: Program) -> Resolved:
         _resolve_step(pool, step)
     exact = exact and all(_is_exact(kind) for kind in pool.types[len(program.inputs) :])
     outputs = tuple(None if n is None else n % len(pool.types) for n in program.outputs) if pool.types else ()
-    statements = _without_dead_draws(pool.statements, outputs)
+    visible = {n for n in outputs if n is not None} | set(range(len(program.inputs)))
+    statements = _without_dead_draws(pool.statements, pool.types, visible)
     return Resolved(program.inputs, tuple(pool.types), statements, outputs, exact)
 
 
 def _add_inputs(pool: Pool, inputs: tuple[Input, ...]) -> bool:
     """Add the inputs as values; say whether all of them hold small integers."""
-    trains = any(entry.requires_grad for entry in inputs)
+    trains = any(entry.trains for entry in inputs)
     for entry in inputs:
         base = None if entry.alias_of is None else pool.tensor(Ref(entry.alias_of))
         kind = TensorType(
@@ -75,7 +76,7 @@ def _add_inputs(pool: Pool, inputs: tuple[Input, ...]) -> bool:
             entry.device,
             pool.new_storage() if base is None else base.storage,
             writable=entry.layout != "expanded" and (base is None or base.writable),
-            needs_grad=entry.requires_grad and entry.dtype in ("f32", "f64", "f16", "bf16"),
+            needs_grad=entry.trains,
             bound=4.0 if entry.values == "integers" or entry.dtype in ("i64", "i32") else 1.0 if entry.dtype == "bool" else None,
         )
         # A module's parameter that needs no gradient may not be written either while other inputs are trained.
@@ -100,13 +101,19 @@ def _resolve_step(pool: Pool, step: Step) -> None:
     operation.build(pool, chosen, params)
 
 
-def _without_dead_draws(statements: list[Statement], outputs: tuple[int | None, ...]) -> tuple[Statement, ...]:
-    """Drop random draws that reach no output and no write, and what is computed from them alone."""
-    live = {n for n in outputs if n is not None}
+def _without_dead_draws(
+    statements: list[Statement], types: list[ValueType], visible: set[int]
+) -> tuple[Statement, ...]:
+    """Drop random draws that reach no visible value, and what is computed from them alone.
+
+    A value is visible if it is an output or an input; a write is alive if its storage class is.
+    """
+    live = {_memory(types, number) for number in visible}
     dropped: set[int] = set()
     for statement in reversed(statements):
-        if statement.writes is not None or live.intersection(statement.results):
-            live.update(statement.reads())
+        touched = statement.results if statement.writes is None else (statement.writes,)
+        if live.intersection(_memory(types, number) for number in touched):
+            live.update(_memory(types, number) for number in statement.reads())
         elif statement.random:
             dropped.update(statement.results)
     kept = []
@@ -116,3 +123,9 @@ def _without_dead_draws(statements: list[Statement], outputs: tuple[int | None, 
         else:
             kept.append(statement)
     return tuple(kept)
+
+
+def _memory(types: list[ValueType], number: int) -> tuple[str, int]:
+    """Return what holds a value: the storage class of a tensor, the number itself."""
+    kind = types[number]
+    return ("storage", kind.storage) if isinstance(kind, TensorType) else ("number", number)

@@ -47,6 +47,7 @@ class TensorType:
         needs_grad: whether autograd tracks it.
         bound: every element is an integer of at most this magnitude and exactly representable; None if not known.
         fragile: whether a rounding error may change it by more than its size (a comparison, a floor, an argmax before it).
+        drawn: whether a random draw reaches it.
     """
 
     shape: Shape
@@ -57,6 +58,7 @@ class TensorType:
     needs_grad: bool = False
     bound: float | None = None
     fragile: bool = False
+    drawn: bool = False
 
     @property
     def rank(self) -> int:
@@ -82,11 +84,13 @@ class NumberType:
         kind: ``"float"`` or ``"int"``.
         bound: as for a tensor.
         fragile: as for a tensor.
+        drawn: as for a tensor.
     """
 
     kind: Literal["float", "int"]
     bound: float | None = None
     fragile: bool = False
+    drawn: bool = False
 
 
 ValueType = TensorType | NumberType
