@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 from cgverify.verifier import registry
 
@@ -29,6 +30,11 @@ def render_rules() -> str:
 
 
 def render_manual(manual: str) -> str:
-    """Make a docstring's headings bold and its indented blocks code."""
+    """Make each heading of a docstring bold, its text prose, and the example a block of code."""
     headings = "|".join(re.escape(heading) for heading in registry.HEADINGS)
-    return re.sub(rf"^({headings})\b:?[ \t]*", r"**\1** ", manual, flags=re.MULTILINE)
+    parts = re.split(rf"^({headings})$", manual, flags=re.MULTILINE)
+    lines = [parts[0].strip()]
+    for heading, body in zip(parts[1::2], parts[2::2], strict=True):
+        text = textwrap.dedent(body.strip("\n")).rstrip()
+        lines += [f"**{heading}**", "", f"```python\n{text}\n```" if heading == "Example" else text, ""]
+    return "\n".join(lines)
