@@ -1,9 +1,10 @@
 """Mutants: transforms and runtimes with one planted fault each, to score the verifier and the fuzzer by.
 
 Each mutant is cgverify's own transform with one decision turned wrong, as a Thunder `Transform` that can be put under
-test like any other (`--cgverify-target cgverify.fuzzing.mutants:StaleInput`). Its verifier is off, so that the fault gets
-as far as it can. A *static* fault shows in the emitted trace and carries the code by which the verifier must reject it;
-an *emulated* one shows when the calls are made on the emulation as on a GPU; a *gpu* one needs real hardware to show.
+test like any other (`--cgverify-target cgverify.fuzzing.mutants:StaleInput`). Its verifier is off, so that the fault
+gets as far as it can. A *static* fault shows in the emitted trace and carries the code by which the verifier must reject
+it; an *emulated* one shows when the calls are made on the emulation as on a GPU; a *gpu* one needs real hardware to
+show.
 
 Faults are planted by replacing names in the transform's and the runtime's modules while the mutant is at work: during
 the rewrite, or during each call of a region.
@@ -12,22 +13,28 @@ the rewrite, or during each call of a region.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 from unittest import mock
 
 from cgverify.api import CUDAGraphTransform
+from cgverify.ir import Op, TraceView
 from cgverify.plan import InputRole, Region
 from cgverify.runtime import graph as graph_module
 from cgverify.runtime import region as region_module
-from cgverify.runtime.graph import CapturedGraph
+from cgverify.runtime.graph import CapturedGraph, Result
 from cgverify.runtime.guards import Refusal, describe
 from cgverify.runtime.region import GraphedRegion
 from cgverify.transform import driver, effects, emit, partition
+from cgverify.transform.effects import Effects
+from cgverify.transform.tables import CAPTURABLE
 
 import torch
 from thunder.core import prims
+from thunder.core.prims import PrimIDs
+from thunder.core.proxies import TensorProxy
 from thunder.core.symbol import BoundSymbol
 from thunder.core.trace import TraceCtx
 
@@ -89,11 +96,25 @@ def _call_with(plants: Plants) -> Callable[..., list[torch.Tensor]]:
     return call
 
 
+# The right functions, for faults that are nearly right.
+_emit_body = emit.emit_body
+_copy_out = CapturedGraph._copy_out
+_sources = CapturedGraph._sources
+_graph_replay = CapturedGraph.replay
+_region_replay = GraphedRegion._replay
+_ungraphed = GraphedRegion._ungraphed
+_view_of_block = graph_module._view_of_block
+
 # ------------------------------------------------------------------------------------ faults of the rewrite
 
 
-def _without(table: Mapping[Any, str], *keys: Hashable) -> dict[Any, str]:
-    return {key: value for key, value in table.items() if key not in keys}
+def _any_device(view: TraceView, found: Sequence[Effects], index: int) -> str | None:
+    return None if found[index].barrier else "cuda:0"
+
+
+def _only_tensors(op: Op, nested: object) -> str | None:
+    tensors = [isinstance(proxy, TensorProxy) for proxy in op.proxies()]
+    return None if tensors and all(tensors) else "works on something other than tensors"
 
 
 class CapturedItem(Mutant):
@@ -102,10 +123,10 @@ class CapturedItem(Mutant):
     code = "CG201"
     shows = "static"
     in_rewrite = (
-        (effects, "_REFUSED_IDS", _without(effects._REFUSED_IDS, "item", prims.PrimIDs.ITEM)),
-        (effects, "CAPTURABLE", effects.CAPTURABLE | {"item"}),
+        (effects, "_REFUSED_IDS", {k: v for k, v in effects._REFUSED_IDS.items() if k not in ("item", PrimIDs.ITEM)}),
+        (effects, "CAPTURABLE", CAPTURABLE | {"item"}),
         (effects, "_forbidden_operands", lambda op, nested: None),
-        (partition, "_colour", lambda view, found, index: None if found[index].barrier else "cuda:0"),
+        (partition, "_colour", _any_device),
     )
 
 
@@ -114,23 +135,14 @@ class CapturedHostTensor(Mutant):
 
     code = "CG202"
     shows = "static"
-    in_rewrite = (
-        (effects, "_forbidden_operands", lambda op, nested: None if _has_tensor(op) else "has no tensor"),
-        (partition, "_colour", lambda view, found, index: None if found[index].barrier else "cuda:0"),
-    )
+    in_rewrite = ((effects, "_forbidden_operands", _only_tensors), (partition, "_colour", _any_device))
 
 
-def _has_tensor(op: Any) -> bool:
-    return any(type(proxy).__name__ == "TensorProxy" for proxy in op.proxies()) and not any(
-        type(proxy).__name__.endswith(("IntegerProxy", "FloatProxy", "CollectionProxy")) for proxy in op.proxies()
-    )
-
-
-def _dels_before_return(bsyms: Any, kept: Any) -> list[BoundSymbol]:
-    """A body deletes its results just before it returns them."""
-    *ops, last = emit.place_dels(bsyms, kept)
-    doomed = [] if last.sym.id is not prims.PrimIDs.RETURN else last.flat_proxy_args[:1]
-    return [*ops, *(prims.python_del.bind(proxy, output=None) for proxy in doomed), last]
+def _body_that_deletes_its_result(name: str, bsyms: Any, inputs: Any, outputs: Any) -> TraceCtx:
+    body = _emit_body(name, bsyms, inputs, outputs)
+    *ops, last = body.bound_symbols
+    body.bound_symbols = [*ops, *(prims.python_del.bind(proxy, output=None) for proxy in outputs[:1]), last]
+    return body
 
 
 class DeletedBeforeReturn(Mutant):
@@ -138,32 +150,19 @@ class DeletedBeforeReturn(Mutant):
 
     code = "CG102"
     shows = "static"
-    in_rewrite = ((emit, "emit_body", None),)  # set below, since it wraps emit_body itself
-
-
-def _body_with_early_del(name: str, bsyms: Any, inputs: Any, outputs: Any) -> TraceCtx:
-    body = _emit_body(name, bsyms, inputs, outputs)
-    body.bound_symbols = _dels_before_return(body.bound_symbols, [proxy.name for proxy in outputs])
-    return body
-
-
-_emit_body = emit.emit_body
-DeletedBeforeReturn.in_rewrite = ((emit, "emit_body", _body_with_early_del),)
+    in_rewrite = ((emit, "emit_body", _body_that_deletes_its_result),)
 
 
 def _dels_after_first_use(bsyms: Any, kept: Any) -> list[BoundSymbol]:
-    """Deletes each value after its first use instead of its last."""
-    keep, placed, gone = set(kept), [], set[str]()
+    done, placed = set(kept), []
     for bsym in bsyms:
-        if bsym.sym.id is prims.PrimIDs.DEL:
+        if bsym.sym.id is PrimIDs.DEL:
             continue
         placed.append(bsym)
-        if bsym.sym.id in (prims.PrimIDs.RETURN, prims.PrimIDs.UNPACK_TRIVIAL, prims.PrimIDs.COMMENT):
-            continue
-        for proxy in bsym.flat_proxy_args:
-            if proxy.name not in keep and proxy.name not in gone:
-                gone.add(proxy.name)
-                placed.append(prims.python_del.bind(proxy, output=None))
+        if bsym.sym.id not in (PrimIDs.RETURN, PrimIDs.UNPACK_TRIVIAL, PrimIDs.COMMENT):
+            doomed = {proxy.name: proxy for proxy in bsym.flat_proxy_args if proxy.name not in done}
+            done |= doomed.keys()
+            placed += [prims.python_del.bind(proxy, output=None) for proxy in doomed.values()]
     return placed
 
 
@@ -186,14 +185,6 @@ class ForgottenWrite(Mutant):
         return super()._make_callable(replace(region, inputs=inputs), body)
 
 
-class ReadMovedPastWrite(Mutant):
-    """The schedule ignores memory: a read may move past a write to what it reads."""
-
-    code = "CG402"
-    shows = "static"
-    in_rewrite = ((driver, "compute_aliases", lambda view, found: _NoAliases()),)
-
-
 class _NoAliases:
     """Claims that every value has memory of its own."""
 
@@ -201,29 +192,35 @@ class _NoAliases:
         return name
 
 
+class ReadMovedPastWrite(Mutant):
+    """The schedule ignores shared memory: a read may move past a write to what it reads under another name."""
+
+    code = "CG402"
+    shows = "static"
+    in_rewrite = ((driver, "compute_aliases", lambda view, found: _NoAliases()),)
+
+
 # ------------------------------------------------------------------------------------ faults of the runtime
+
+
+def _hand_out_graph_memory(graph: CapturedGraph) -> list[torch.Tensor]:
+    return [*graph._fresh, *_copy_out(graph)[len(graph._fresh) :]]
 
 
 class SharedResult(Mutant):
     """Callers get the graph's own memory: the next call overwrites the results they hold."""
 
-    in_call = ((CapturedGraph, "_copy_out", lambda self: _graph_memory(self)),)
+    in_call = ((CapturedGraph, "_copy_out", _hand_out_graph_memory),)
 
 
-_copy_out = CapturedGraph._copy_out
-
-
-def _graph_memory(graph: CapturedGraph) -> list[torch.Tensor]:
-    return [*graph._fresh, *_copy_out(graph)[len(graph._fresh) :]]
+def _sources_but_the_first(graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [graph._sinks[0], *_sources(graph, args)[1:]]
 
 
 class StaleInput(Mutant):
-    """The first copied input is never copied in again: replays read its value at capture, or garbage."""
+    """The first copied input is never copied in: replays read whatever its buffer holds."""
 
-    in_call = ((CapturedGraph, "_sources", lambda self, args: [self._sinks[0], *_sources(self, args)[1:]]),)
-
-
-_sources = CapturedGraph._sources
+    in_call = ((CapturedGraph, "_sources", _sources_but_the_first),)
 
 
 class _NothingWrittenBack(CapturedGraph):
@@ -250,21 +247,18 @@ class UnguardedStaticInput(Mutant):
 
 
 class UnguardedStrides(Mutant):
-    """Two calls that differ in strides alone share a graph."""
+    """Calls that differ in strides alone share a graph."""
 
     in_call = (
         (region_module, "describe", lambda region, args, copied: tuple((arg.dtype, arg.size()) for arg in args)),
     )
 
 
-_ungraphed = GraphedRegion._ungraphed
-
-
-def _three_warm_ups(self: GraphedRegion, args: Sequence[torch.Tensor], refusal: Refusal) -> list[torch.Tensor]:
+def _three_warm_ups(region: GraphedRegion, args: Sequence[torch.Tensor], refusal: Refusal) -> list[torch.Tensor]:
     if refusal is Refusal.FIRST_CALL:
         for _ in range(2):
-            self._run(*args)
-    return _ungraphed(self, args, refusal)
+            region._run(*args)
+    return _ungraphed(region, args, refusal)
 
 
 class RepeatedWarmUp(Mutant):
@@ -273,15 +267,12 @@ class RepeatedWarmUp(Mutant):
     in_call = ((GraphedRegion, "_ungraphed", _three_warm_ups),)
 
 
-_replay = GraphedRegion._replay
-
-
 def _replay_with_still_generator(
-    self: GraphedRegion, graph: CapturedGraph, args: Sequence[torch.Tensor]
+    region: GraphedRegion, graph: CapturedGraph, args: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
-    state = torch.cuda.get_rng_state(self.plan.device)
-    results = _replay(self, graph, args)
-    torch.cuda.set_rng_state(state, self.plan.device)
+    state = torch.cuda.get_rng_state(region.plan.device)
+    results = _region_replay(region, graph, args)
+    torch.cuda.set_rng_state(state, region.plan.device)
     return results
 
 
@@ -292,48 +283,34 @@ class StillGenerator(Mutant):
 
 
 class DetachedView(Mutant):
-    """A result that is a view of an input is copied: it no longer follows the caller's tensor."""
+    """A result that is an input or a view of one is copied: it no longer follows the caller's tensor."""
 
     in_call = ((graph_module, "_alias_of_input", lambda result, buffers: None),)
+
+
+def _copied_view(position: int, result: torch.Tensor, start: int) -> Result:
+    make = _view_of_block(position, result, start)
+    return lambda args, fresh: make(args, fresh).clone()
 
 
 class SeparatedResults(Mutant):
     """Results that share memory get memory of their own each."""
 
-    in_call = ((graph_module, "_view_of_block", None),)  # set below, since it wraps _view_of_block itself
+    in_call = ((graph_module, "_view_of_block", _copied_view),)
 
 
-_view_of_block = graph_module._view_of_block
-
-
-def _copied_view(position: int, result: torch.Tensor, start: int) -> Any:
-    make = _view_of_block(position, result, start)
-    return lambda args, fresh: make(args, fresh).clone()
-
-
-SeparatedResults.in_call = ((graph_module, "_view_of_block", _copied_view),)
-
-
-class SwappedResults(Mutant):
-    """Replays hand out two results of the same type in the wrong order."""
-
-    in_call = ((CapturedGraph, "replay", lambda self, args: _swap(_graph_replay(self, args))),)
-
-
-_graph_replay = CapturedGraph.replay
-
-
-def _swap(results: list[torch.Tensor]) -> list[torch.Tensor]:
-    for k, (one, other) in enumerate(zip(results, results[1:], strict=False)):
+def _replay_swapped(graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    results = _graph_replay(graph, args)
+    for k, (one, other) in enumerate(itertools.pairwise(results)):
         if one.shape == other.shape and one.dtype is other.dtype:
             return [*results[:k], other, one, *results[k + 2 :]]
     return results
 
 
-class SkippedReplay(Mutant):
-    """A call with a captured graph copies in and out and launches nothing."""
+class SwappedResults(Mutant):
+    """Replays hand out two results of one shape and dtype in the wrong order."""
 
-    in_call = ((region_module, "CapturedGraph", None),)  # set below
+    in_call = ((CapturedGraph, "replay", _replay_swapped),)
 
 
 class _Inert(CapturedGraph):
@@ -342,30 +319,32 @@ class _Inert(CapturedGraph):
         self._graph = mock.Mock(wraps=self._graph, replay=lambda: None)
 
 
-SkippedReplay.in_call = ((region_module, "CapturedGraph", _Inert),)
+class SkippedReplay(Mutant):
+    """A call with a captured graph copies in and out and launches nothing."""
+
+    in_call = ((region_module, "CapturedGraph", _Inert),)
+
+
+class _FrozenAtFirst(CapturedGraph):
+    first: list[torch.Tensor] | None = None
+
+    def replay(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        self.first = super().replay(args) if self.first is None else self.first
+        return list(self.first)
 
 
 class FrozenResults(Mutant):
     """After the capture, every call gets the results of the first replay again."""
 
-    in_call = ((GraphedRegion, "_replay", None),)  # set below
+    in_call = ((region_module, "CapturedGraph", _FrozenAtFirst),)
 
 
-def _replay_once(self: Any, graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    if not hasattr(graph, "first_results"):
-        graph.first_results = _replay(self, graph, args)  # type: ignore[attr-defined]
-    return list(graph.first_results)
-
-
-FrozenResults.in_call = ((GraphedRegion, "_replay", _replay_once),)
+def _aligned_like(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
 
 
 class IgnoredAlignment(Mutant):
     """Static buffers are aligned better than the caller's tensors: kernels vectorise and so sum in another order."""
 
     shows = "gpu"
-    in_call = ((graph_module, "buffer_like", lambda tensor: _aligned_like(tensor)),)
-
-
-def _aligned_like(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    in_call = ((graph_module, "buffer_like", _aligned_like),)
