@@ -12,10 +12,10 @@ import mmap
 from collections.abc import Sequence
 from typing import Any
 
+from cgverify.emulation.allocator import ArenaFull, Block, CachingAllocator, Pool
+
 import numpy as np
 import torch
-
-from cgverify.emulation.allocator import ArenaFull, Block, CachingAllocator, Pool
 
 NULL_SIZE = 16  # bytes of a zero-size tensor's storage: a multiple of every dtype's size
 POISON = 0xFF  # all-ones bytes: NaN in every floating-point type, -1 in signed integers

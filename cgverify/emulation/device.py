@@ -10,8 +10,6 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
-import torch
-
 from cgverify.emulation import current
 from cgverify.emulation.allocator import Block, PoolId
 from cgverify.emulation.arena import Arena, extent
@@ -22,6 +20,8 @@ from cgverify.emulation.modes import HOST, DispatchMode, FunctionMode, Placement
 from cgverify.emulation.patches import PatchSet, torch_patches
 from cgverify.emulation.rng import Generator, GeneratorState
 from cgverify.emulation.streams import STREAMS
+
+import torch
 
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _unwrap = torch._C._functorch.get_unwrapped

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch._subclasses.fake_tensor import FakeTensor
-
 from cgverify.emulation.graph import Capture, Launch, flat_results
 from cgverify.emulation.legality import check_capturable
 from cgverify.emulation.ops import OpInfo, describe
 from cgverify.emulation.rng import Generator, draw, stream_seed
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 if TYPE_CHECKING:
     from cgverify.emulation.device import EmulatedCUDA
@@ -52,7 +52,7 @@ class Dispatcher:
         if capture is not None and capture.is_invalid and not (info.is_empty or info.is_view):
             cuda.refuse_invalid()
         host = [t for t in tensors if t.dim() and not cuda.is_on_device(t)] if len(device) != len(tensors) else []
-        if host and not info.mixes_host:
+        if host and not (info.mixes_host or info.is_factory):  # x_host.new_zeros(2, device="cuda") is fine
             raise RuntimeError(_mixed_devices_message(info, args, host[0]))
         if info.is_composite:
             result = cuda.decompose(func, args, kwargs)
@@ -67,6 +67,8 @@ class Dispatcher:
 
     def run(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a device op now."""
+        if info.syncs or info.host_copy:
+            self.cuda.stats["syncs"] += 1
         if info.is_random:
             state = self._generator(kwargs).state
             seed = stream_seed(state.seed, state.advance(in_capture=False))

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from cgverify.emulation.allocator import GENERAL, Block, Pool, PoolId
 from cgverify.emulation.current import active
 from cgverify.emulation.errors import CaptureError, UseAfterFree, not_capturing_message
 from cgverify.emulation.ops import OpInfo
 from cgverify.emulation.rng import Generator, GeneratorState, draw, stream_seed
+
+import torch
 
 if TYPE_CHECKING:
     from cgverify.emulation.device import EmulatedCUDA

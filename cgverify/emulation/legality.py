@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from cgverify.emulation.judged import JUDGED
 from cgverify.emulation.ops import OpInfo
+
+import torch
 
 if TYPE_CHECKING:
     from cgverify.emulation.device import EmulatedCUDA

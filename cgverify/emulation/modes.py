@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cgverify.emulation.dispatch import PLAIN, is_faking
+from cgverify.emulation.transfers import CUDA0, transfer
+
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from cgverify.emulation.dispatch import PLAIN, is_faking
-from cgverify.emulation.transfers import CUDA0, transfer
 
 if TYPE_CHECKING:
     from cgverify.emulation.device import EmulatedCUDA

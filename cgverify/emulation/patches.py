@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from cgverify.emulation import memory_statistics
 from cgverify.emulation.graph import CUDAGraph
 from cgverify.emulation.streams import CUDA_DEVICE_TYPE, Event, ExternalStream, Stream
 from cgverify.emulation.transfers import CUDA0
+
+import torch
 
 if TYPE_CHECKING:
     from cgverify.emulation.device import EmulatedCUDA

@@ -14,11 +14,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import torch
-
 from cgverify.emulation.errors import not_capturing_message
 from cgverify.emulation.ops import OpInfo
+
+import numpy as np
+import torch
 
 STEP = 4  # offsets a launch consumes; CUDA's kernels consume multiples of 4
 CREATED_SEED = 67280421310721  # the seed of a torch.Generator nobody seeded

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from cgverify.emulation.current import active, in_force
+
+import torch
 
 if TYPE_CHECKING:
     from cgverify.emulation.graph import Capture

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cgverify.emulation import EmulatedCUDA
 from tests.golden.probes import addresses, legality, semantics
+
+import pytest
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SEMANTICS = json.loads((GOLDEN / "semantics_h200_torch2.11.json").read_text())
