@@ -17,6 +17,7 @@ from thunder.core.codeutils import SigInfo
 from thunder.core.proxies import Proxy, TensorProxy
 from thunder.core.symbol import BoundSymbol, Symbol
 from thunder.core.trace import TraceCtx, from_trace, tracectx
+from thunder.executors import torchex
 
 STRUCTURAL = (
     prims.PrimIDs.UNPACK_TRIVIAL,
@@ -146,9 +147,9 @@ def like(proxy: TensorProxy, *, name: str | None = None, **changes: Any) -> Tens
         return TensorProxy(name or proxy.name, **(fields | changes))
 
 
-def bound(identifier: str, *args: Any, output: Any, executor: Any) -> BoundSymbol:
-    """A bound symbol of an executor's op, without decomposition."""
-    return executor.opmap[identifier].bind(*args, output=output)
+def torch_op(identifier: str, *args: Any, output: Any) -> BoundSymbol:
+    """A bound symbol of an op of Thunder's torch executor, without decomposition."""
+    return torchex.ex.opmap[identifier].bind(*args, output=output)
 
 
 def unknown_op(name: str, argument: Proxy, output: Proxy) -> BoundSymbol:

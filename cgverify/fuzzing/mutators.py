@@ -391,7 +391,7 @@ def capture_item(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
 
     def item(body: TraceCtx, tensor: TensorProxy) -> BoundSymbol:
         number = edits.made(body, lambda: FloatProxy())
-        return edits.bound("item", tensor, output=number, executor=torchex.ex)
+        return edits.torch_op("item", tensor, output=number)
 
     return _append(after, item)
 
@@ -402,7 +402,7 @@ def capture_host_copy(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
 
     def to_host(body: TraceCtx, tensor: TensorProxy) -> BoundSymbol:
         copy = edits.made(body, lambda: TensorProxy(like=tensor, device=devices.cpu))
-        return edits.bound("cpu", tensor, output=copy, executor=torchex.ex)
+        return edits.torch_op("cpu", tensor, output=copy)
 
     return _append(after, to_host)
 
@@ -419,7 +419,7 @@ def capture_nonzero(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
 
     def nonzero(body: TraceCtx, tensor: TensorProxy) -> BoundSymbol:
         indices = edits.made(body, lambda: TensorProxy(like=tensor, dtype=dtypes.int64))
-        return edits.bound("nonzero", tensor, output=indices, executor=torchex.ex)
+        return edits.torch_op("nonzero", tensor, output=indices)
 
     return _append(after, nonzero)
 

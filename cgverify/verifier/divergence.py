@@ -64,14 +64,14 @@ def compare(before: State, after: State) -> tuple[Divergence, ...]:
     lost = _unmatched(before.steps, after.steps)
     added = _unmatched(after.steps, before.steps)
     found = list(_steps(before, after, lost, added)) if lost or added else []
+    if (lost or added) and not found:
+        found.append(Divergence(Cause.STATE, detail="the ops that run"))
     found += _returned(before, after)
-    if not found:
-        found = _final_state(before, after, bool(lost or added))
-    return tuple(found)
+    return tuple(found or _final_state(before, after))
 
 
 def _unmatched(steps: Iterable[Step], others: Iterable[Step]) -> list[Step]:
-    """The steps left over when equal numbers are paired off: equal names first, so that a leftover is the guilty one."""
+    """The steps left over when equal numbers are paired off, equal names first: then a leftover is the guilty one."""
     available = Counter(step.number for step in others)
     named = Counter((step.number, step.op.outputs) for step in others)
     rest = []
@@ -93,6 +93,7 @@ def _unmatched(steps: Iterable[Step], others: Iterable[Step]) -> list[Step]:
 def _steps(before: State, after: State, lost: list[Step], added: list[Step]) -> Iterable[Divergence]:
     partners = {name: step for step in lost for name in step.op.outputs}
     matched: set[int] = set()  # identities of the lost steps that have a partner
+    missing = {id(step) for step in lost}
     dependents = 0
     found: list[Divergence] = []
     known = {step.number for step in before.steps}
@@ -103,11 +104,13 @@ def _steps(before: State, after: State, lost: list[Step], added: list[Step]) -> 
             matched.add(id(partner))
         if not _grounded(step, after, before):
             dependents += 1
-        elif partner is not None:
-            found.append(_paired(partner, step, before, after))
-        else:
+        elif partner is None:
             repeated = step.number in known or _bare(step) in bare
             found.append(Divergence(Cause.REPEATED if repeated else Cause.EXTRA, None, step))
+        elif _awaits(partner, step, missing, before):
+            dependents += 1
+        else:
+            found.append(_paired(partner, step, before, after))
     for step in lost:
         if id(step) in matched:
             continue
@@ -138,6 +141,17 @@ def _grounded(step: Step, own: State, other: State) -> bool:
 def _bare(step: Step) -> Hashable:
     """The step without the state of memory and generators."""
     return (step.symbol, step.literals, tuple(operand.number for operand in step.operands))
+
+
+def _awaits(was: Step, now: Step, missing: set[int], before: State) -> bool:
+    """Whether the steps differ only in memory, by a write that is itself reported."""
+    if _cause(was, now) is not Cause.MEMORY:
+        return False
+    versions = {v for operand in was.operands for v in operand.versions} - {
+        v for operand in now.operands for v in operand.versions
+    }
+    writers = [before.writers[version] for version in versions if version is not None]
+    return bool(writers) and all(id(writer) in missing for writer in writers)
 
 
 def _paired(was: Step, now: Step, before: State, after: State) -> Divergence:
@@ -171,9 +185,10 @@ def _returned(before: State, after: State) -> list[Divergence]:
     for position, (was, now) in enumerate(zip(before.returned, after.returned, strict=True)):
         if was.key != now.key and now.number in before.seen:
             found.append(Divergence(Cause.RETURNED, leaf=position))
-    if not found and _sharing(before.returned) != _sharing(after.returned):
-        pairs = zip(_sharing(before.returned), _sharing(after.returned), strict=True)
-        position = next(i for i, (was, now) in enumerate(pairs) if was != now)
+    equal = all(was.key == now.key for was, now in zip(before.returned, after.returned, strict=True))
+    if equal and _sharing(before.returned) != _sharing(after.returned):
+        patterns = zip(_sharing(before.returned), _sharing(after.returned), strict=True)
+        position = next(i for i, (was, now) in enumerate(patterns) if was != now)
         found.append(Divergence(Cause.ALIASED, leaf=position))
     return found
 
@@ -188,20 +203,17 @@ def _sharing(leaves: tuple[Leaf, ...]) -> list[Hashable]:
     return pattern
 
 
-def _final_state(before: State, after: State, unmatched: bool) -> list[Divergence]:
+def _final_state(before: State, after: State) -> list[Divergence]:
     """What differs when no single step explains it."""
-    found = []
-    if unmatched:
-        found.append(Divergence(Cause.STATE, detail="the ops that run"))
-    if [leaf.key for leaf in before.returned] != [leaf.key for leaf in after.returned]:
-        found.append(Divergence(Cause.STATE, detail="the returned values"))
-    if _callers(before) != _callers(after):
-        found.append(Divergence(Cause.STATE, detail="the caller's memory"))
-    if before.draws != after.draws:
-        found.append(Divergence(Cause.STATE, detail="the random generators"))
-    if before.world != after.world:
-        found.append(Divergence(Cause.STATE, detail="the order of opaque ops"))
-    return found
+    pairs: dict[str, tuple[object, object]] = {
+        "the caller's memory": (_callers(before), _callers(after)),
+        "the random generators": (before.draws, after.draws),
+        "the order of opaque ops": (before.world, after.world),
+    }
+    if len(before.returned) == len(after.returned):
+        keys = [[leaf.key for leaf in state.returned] for state in (before, after)]
+        pairs["the returned values"] = (keys[0], keys[1])
+    return [Divergence(Cause.STATE, detail=what) for what, (was, now) in pairs.items() if was != now]
 
 
 def _callers(state: State) -> dict[Hashable, int]:

@@ -16,18 +16,18 @@ This is the only module of the verifier that imports torch and Thunder. It share
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from typing import Any
+
+from cgverify.verifier import optables as tables
 
 import torch
 from thunder.core.prims import PrimIDs
 from thunder.core.proxies import CollectionProxy, NumberProxy, Proxy, ProxyTag, TensorProxy
 from thunder.core.symbol import BoundSymbol, Symbol
 from thunder.core.trace import TraceCtx, tracectx
-
-from cgverify.verifier import optables as tables
 
 __all__ = [
     "NO_EFFECTS",
@@ -100,6 +100,7 @@ class Facts:
         unknown: why the op's effects are not known, or empty; then it may do anything.
         uncertain: why nobody promises that it can be captured, or empty.
         opaque: touches Python state or is unknown: ordered with everything.
+        trusted: unknown, but the user vouches that it has no hidden writes and can be captured.
     """
 
     identities: dict[str, str] = field(default_factory=dict)
@@ -112,16 +113,32 @@ class Facts:
     unknown: str = ""
     uncertain: str = ""
     opaque: bool = False
+    trusted: bool = False
+
+    @property
+    def worst_case(self) -> bool:
+        """Whether the op may do anything."""
+        return bool(self.unknown) and not self.trusted
 
 
 NO_EFFECTS = Facts()
 
 
-def compute_facts(bsym: BoundSymbol) -> Facts:
-    """The facts of one bound symbol, through subsymbols of any depth; linear in their number."""
+def compute_facts(bsym: BoundSymbol, *, trusted: bool = False) -> Facts:
+    """The facts of one bound symbol, through subsymbols of any depth; linear in their number.
+
+    A trusted op that nothing else is known of writes nothing, but may draw and hand out its arguments.
+    """
     gather = _Gather(bsym)
     gather.visit(bsym)
-    return gather.facts()
+    facts = gather.facts()
+    if not trusted:
+        return facts
+    if not facts.unknown:
+        return replace(facts, trusted=True)
+    reads = tuple(dict.fromkeys(proxy.name for proxy in bsym.flat_proxy_args))
+    views = {proxy.name: reads for proxy in bsym.flat_proxy_outs if proxy.name not in reads}
+    return replace(facts, trusted=True, opaque=False, draws=True, views=views)
 
 
 # --------------------------------------------------------------------------------------------- symbols

@@ -124,6 +124,7 @@ class State:
     world: int | None = None
     steps: list[Step] = field(default_factory=list)
     makers: dict[int, Step] = field(default_factory=dict)  # number of a drawn value -> the step that drew it
+    writers: dict[int, Step] = field(default_factory=dict)  # version -> the step that made it
     returned: tuple[Leaf, ...] = ()
     structure: Hashable = None
     seen: set[int] = field(default_factory=set)  # numbers of all values and versions that ever were
@@ -184,8 +185,9 @@ class State:
         if drawn:
             self.makers.update((scope[name].number, step) for name in op.outputs if name in scope)
         for root in written:
-            self.versions[root] = self.numbers.of(("write", self.versions.get(root), number))
-            self.seen.add(self.versions[root])
+            version = self.versions[root] = self.numbers.of(("write", self.versions.get(root), number))
+            self.seen.add(version)
+            self.writers[version] = step
         if facts.opaque:
             self.draws.clear()
             self.world = number
@@ -242,9 +244,9 @@ class State:
                 continue
             roots: tuple[Root, ...] = ()
             if isinstance(proxy, (TensorProxy, CollectionProxy)):
-                shared = op.reads if facts.unknown else facts.views.get(name, ())
+                shared = op.reads if facts.worst_case else facts.views.get(name, ())
                 roots = tuple(dict.fromkeys(r for other in shared if other in scope for r in scope[other].roots))
-                if facts.unknown:
+                if facts.worst_case:
                     roots = tuple(dict.fromkeys((*roots, *_given_roots(name, proxy))))
                 roots = roots or (self.fresh,)
             self.define(scope, name, self.numbers.of(("result", number, position)), roots)

@@ -159,7 +159,10 @@ class Subject:
         key = id(op.bsym)
         known = self._facts.get(key)
         if known is None:
-            known = self._facts[key] = compute_facts(op.bsym)
+            trusted = self.contract.trusted
+            known = self._facts[key] = compute_facts(
+                op.bsym, trusted=bool(trusted) and (op.name in trusted or op.id in trusted)
+            )
         return known
 
     @cached_property
@@ -169,7 +172,7 @@ class Subject:
             return self.given
         if any(region.claim is not None for region in self.regions):
             return CGVERIFY
-        named = (THUNDER_CUDAGRAPH.captures(region.name, False) for region in self.regions)
+        named = (_is_foreign(region) and THUNDER_CUDAGRAPH.captures(region.name, False) for region in self.regions)
         return THUNDER_CUDAGRAPH if any(named) else PURE_REWRITE
 
     @cached_property
@@ -283,6 +286,11 @@ class Subject:
 def locate(view: TraceView, op: Op) -> Location:
     """Where an op stands in its trace."""
     return Location(view.name, op.index, op_text(view.trace, op.bsym), op.source)
+
+
+def _is_foreign(region: Region) -> bool:
+    """Whether the region brings a callable that does not say what it executes."""
+    return region.called is not None and region.body is None
 
 
 def _fusions(bsyms: Iterable[Any]) -> Iterator[int]:

@@ -27,7 +27,7 @@ def _judge(subject: Subject, reason: Callable[[Facts], str], message: Callable[[
             why = reason(subject.facts(op))
             if not why:
                 continue
-            trusted = op.name in subject.contract.trusted or op.id in subject.contract.trusted
+            trusted = subject.facts(op).trusted
             yield Finding(
                 f"{message(region, op)}{' (vouched for by the user)' if trusted else ''}",
                 subject.inside(region, op),

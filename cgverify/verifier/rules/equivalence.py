@@ -97,6 +97,8 @@ def _returned(subject: Subject, divergence: Divergence) -> Finding:
         message = f"value {position} of RETURN, `{now.name}`, shares memory with other values than before"
     elif was.number == now.number:
         message = f"value {position} of RETURN, `{now.name}`, is in another state than before"
+    elif was.name == now.name:
+        message = f"value {position} of RETURN, `{now.name}`, is another value than before"
     else:
         message = f"value {position} of RETURN is `{now.name}`, before it was `{was.name}`"
     return Finding(message, where, help="keep RETURN as it is, and bind results in the order of the body")

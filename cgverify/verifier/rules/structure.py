@@ -336,7 +336,10 @@ def text_does_not_compile(subject: Subject) -> Iterator[Finding]:
                 "use names that are Python identifiers",
             )
             continue
+        undefined = {fault.name for fault in program.faults if fault.kind is Fault.UNDEFINED}
         for name in dict.fromkeys(name for name, _ in text.unresolved(program.context)):
+            if name in undefined:
+                continue  # CG101 tells it
             op = program.op_naming(name)
             yield Finding(
                 f"the text of `{program.name}` uses `{name}`, which nothing defines",

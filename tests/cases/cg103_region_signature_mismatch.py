@@ -1,0 +1,55 @@
+"""CG103: a region's call, body and plan disagree about arguments or results."""
+
+from __future__ import annotations
+
+from tests.builders import TraceBuilder
+from tests.cases.build import Pair, bad, bare, chain, fuse, good
+
+from cgverify.fuzzing import edits
+
+
+@good
+def sides_agree() -> Pair:
+    before = chain()
+    return before, fuse(before, 2, 4)
+
+
+@good
+def body_without_plan_may_rename() -> Pair:
+    """Without a plan, arguments are matched by position."""
+    before = chain()
+    return before, fuse(before, 2, 4, plan=False)
+
+
+@bad("CG103 computation:2", "CG501 CUDAGraph0:0")
+def arguments_exchanged() -> Pair:
+    b = TraceBuilder("x", "y")
+    before = b.done(b.op("sub", b["x"], b["y"]))
+    after = fuse(before, 2, 2)
+    site = next(edits.find_regions(after))
+    return before, edits.with_call(after, site, site.called, args=tuple(reversed(site.bsym.args)))
+
+
+@bad("CG103 computation:2", "CG501 computation:3", "CG501 computation:3")
+def results_exchanged() -> Pair:
+    b = TraceBuilder("x", "y")
+    before = b.done(b.op("sub", b["x"], b["y"]), b.op("add", b["x"], b["y"]))
+    after = fuse(before, 2, 3)
+    site = next(edits.find_regions(after))
+    return before, edits.with_call(after, site, site.called, output=list(reversed(site.bsym.output)))
+
+
+@bad("CG103 computation:2", "CG504 computation")
+def argument_missing() -> Pair:
+    before = chain()
+    after = fuse(before, 2, 4)
+    site = next(edits.find_regions(after))
+    return before, edits.with_call(after, site, site.called, args=site.bsym.args[:1])
+
+
+@bad("CG103 computation:2", "CG302 computation:2", "CG504 computation")
+def subsymbols_need_more_than_the_arguments() -> Pair:
+    before = chain()
+    after = bare(before, 2, 4)
+    call = after.bound_symbols[2]
+    return before, edits.replaced(after, 2, call.from_bsym(args=call.args[:1]))
