@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cgverify.emulation import EmulatedCUDA, UseAfterFree
 from tests.golden.probes import thunder_scenarios
+
+import pytest
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "thunder_faults_h200_torch2.11.json"
 RECORDED = json.loads(GOLDEN.read_text())["n"]

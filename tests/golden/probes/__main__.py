@@ -12,10 +12,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from tests.golden.probes import addresses, semantics
 from tests.golden.probes.legality import SNIPPETS
+
+import torch
 
 
 def main(folder: Path) -> None:

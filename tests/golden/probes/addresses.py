@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-import torch
-
 from tests.golden.probes.asking import DEVICE
+
+import torch
 
 PROGRAMS = 40
 CAPTURES = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from cgverify.emulation import CaptureError, HostCopyError
+
+import torch
 
 DEVICE = "cuda"
 TEXT_LIMIT = 110  # characters of an error's first line that count as the answer

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.golden.probes.asking import DEVICE, capture, error_line
+
 import torch
 import torch.nn.functional as F
-
-from tests.golden.probes.asking import DEVICE, capture, error_line
 
 
 def answers() -> dict[str, list[str]]:

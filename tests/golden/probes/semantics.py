@@ -6,10 +6,10 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
+from tests.golden.probes.asking import DEVICE, capture, error_line, filled, torch_class
+
 import torch
 import torch.nn.functional as F
-
-from tests.golden.probes.asking import DEVICE, capture, error_line, filled, torch_class
 
 PROBES: dict[str, Callable[[], Any]] = {}
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import cgverify  # noqa: F401  (before Thunder, which it makes importable)
+from tests.golden.probes.asking import DEVICE, error_line
 
-# isort: split
 import thunder
 import torch
 from thunder.transforms.cudagraph import CUDAGraphTransform
-
-from tests.golden.probes.asking import DEVICE, error_line
 
 SCENARIOS: dict[str, Callable[[], Any]] = {}
 
