@@ -1,9 +1,14 @@
-"""Every case of `tests/cases`: the verifier says exactly what the case expects, and each original verifies clean."""
+"""Every case of `tests/cases`: the verifier says exactly what the case expects, and each original verifies clean.
+
+Snapshots hold the rendered report of each rule's first bad case; `CGVERIFY_UPDATE_SNAPSHOTS=1` writes them anew.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +19,18 @@ from tests.cases.build import CASES, Case
 
 for _module in pkgutil.iter_modules(cases.__path__):
     importlib.import_module(f"{cases.__name__}.{_module.name}")
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+def _first_bad_cases() -> dict[str, Case]:
+    """For each rule, the first case of its module that expects its code."""
+    found: dict[str, Case] = {}
+    for case in CASES:
+        code = case.name[:5].upper()
+        if any(place.startswith(code) for place in case.expected):
+            found.setdefault(code, case)
+    return found
 
 
 def places(report: Report) -> list[str]:
@@ -39,3 +56,15 @@ def test_original_proves_itself(case: Case) -> None:
     before, _ = case.make()
     found = [code for code in verify(before, before).codes if code != "CG109"]
     assert found == []
+
+
+@pytest.mark.parametrize(("code", "case"), sorted(_first_bad_cases().items()), ids=lambda value: getattr(value, "name", value))
+def test_snapshot(code: str, case: Case) -> None:
+    """The rendered report of a rule's first bad case is the one on record, and no line of it is over 170 characters."""
+    before, after = case.make()
+    rendered = verify(before, after, contract=case.contract).render() + "\n"
+    path = SNAPSHOTS / f"{code}.txt"
+    if os.environ.get("CGVERIFY_UPDATE_SNAPSHOTS") == "1":
+        path.write_text(rendered, encoding="utf-8")
+    assert rendered == path.read_text(encoding="utf-8")
+    assert max(map(len, rendered.splitlines())) <= 170

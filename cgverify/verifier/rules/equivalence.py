@@ -83,6 +83,8 @@ def _exchanged(divergence: Divergence) -> tuple[Note, ...]:
     pairs = zip(divergence.before.operands, divergence.after.operands, strict=False)
     for position, (was, now) in enumerate(pairs):
         if was.number != now.number:
+            if was.name == now.name:
+                return (Note(f"argument {position}, `{now.name}`, is another value than before"),)
             return (Note(f"argument {position} holds `{now.name}`, before it held `{was.name}`"),)
     return (Note(f"{len(divergence.after.operands)} arguments, before {len(divergence.before.operands)}"),)
 

@@ -9,6 +9,7 @@ from cgverify.verifier.divergence import Cause, Divergence
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.rules.equivalence import called, sides
 from cgverify.verifier.semantics import is_static
+from cgverify.verifier.state import Operand
 from cgverify.verifier.subject import Subject
 
 
@@ -86,23 +87,48 @@ def reordered_effects(subject: Subject) -> Iterator[Finding]:
         step = divergence.after
         if step is None or divergence.before is None:
             continue
+        crossed: tuple[Note, ...] = ()
         if divergence.cause is Cause.MEMORY:
             message = f"{called(step)} sees `{_moved(divergence)}` in another state than before"
+            crossed = _crossed(subject, divergence)
         elif divergence.cause is Cause.DRAW:
             message = f"{called(step)} draws its random numbers at another place in the sequence than before"
         elif divergence.cause is Cause.WORLD:
             message = f"{called(step)} runs at another place among ops of unknown effect than before"
         else:
             continue
-        yield Finding(message, subject.step(step), sides(subject, divergence), "keep the order of ops with effects")
+        notes = (*sides(subject, divergence), *crossed)
+        yield Finding(message, subject.step(step), notes, "keep the order of ops with effects")
 
 
 def _moved(divergence: Divergence) -> str:
     """The name of the argument whose memory is in another state."""
+    return next((now.name for was, now in _pairs(divergence) if was.versions != now.versions), "")
+
+
+def _crossed(subject: Subject, divergence: Divergence) -> tuple[Note, ...]:
+    """The writes that the op saw on one side only."""
+    before, after = subject.executions
+    notes = []
+    for was, now in _pairs(divergence):
+        unseen, seen = set(was.versions) - set(now.versions), set(now.versions) - set(was.versions)
+        notes += [
+            Note("it ran after this write, and no longer does", subject.step_was(before.writers[version]))
+            for version in unseen
+            if version in before.writers
+        ]
+        notes += [
+            Note("it now runs after this write", subject.step(after.writers[version]))
+            for version in seen
+            if version in after.writers
+        ]
+    return tuple(dict.fromkeys(notes))
+
+
+def _pairs(divergence: Divergence) -> list[tuple[Operand, Operand]]:
     if divergence.before is None or divergence.after is None:
-        return ""
-    pairs = zip(divergence.before.operands, divergence.after.operands, strict=False)
-    return next((now.name for was, now in pairs if was.versions != now.versions), "")
+        return []
+    return list(zip(divergence.before.operands, divergence.after.operands, strict=False))
 
 
 @rule("CG403", "effect-repeated-by-warm-up")

@@ -333,7 +333,7 @@ def text_does_not_compile(subject: Subject) -> Iterator[Finding]:
                 f"the text of `{program.name}` does not compile: {text.fault}",
                 program.whole,
                 (Note(f"line {text.line}: {line}"),) if line else (),
-                "use names that are Python identifiers",
+                "print the text with Thunder, and use names that are Python identifiers",
             )
             continue
         undefined = {fault.name for fault in program.faults if fault.kind is Fault.UNDEFINED}

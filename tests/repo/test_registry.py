@@ -1,0 +1,73 @@
+"""The table of rules: each is documented, coded, named, tested both ways, and triggered by a mutator."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cgverify.fuzzing.mutators import MUTATORS
+from cgverify.verifier import registry, rules
+from tests import test_cases
+from tests.cases.build import CASES
+
+RULES = registry.rules()
+# A rule names the fault, never the remedy: it must read well after "allow ...".
+BANNED = re.compile(r"^(no|avoid|disallow|prefer|require|missing-check|use|should|must|never|check)-(?!after)")
+FAMILIES = {"1": "structure", "2": "capture", "3": "memory", "4": "ordering", "5": "equivalence"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_documented(rule: registry.Rule) -> None:
+    """The docstring has the five headings, in order, each with text below it, and `explain` prints it."""
+    lines = rule.manual.splitlines()
+    places = [lines.index(heading) for heading in registry.HEADINGS]
+    assert places == sorted(places)
+    assert all(lines[place + 1].startswith("    ") for place in places)
+    assert rule.manual in registry.explain(rule.code)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_code_and_name(rule: registry.Rule) -> None:
+    """The code belongs to the family whose module defines the rule; the name is in kebab case and names a fault."""
+    assert re.fullmatch(r"CG[1-5]\d\d", rule.code)
+    assert rule.check.__module__ == f"{rules.__name__}.{rule.family}"
+    assert FAMILIES[rule.code[2]] == rule.family
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", rule.name)
+    assert not BANNED.match(rule.name)
+    assert rule.check.__name__ == rule.name.replace("-", "_")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_tested(rule: registry.Rule) -> None:
+    """The rule has a case module with a good and a bad case, a snapshot, and a mutator."""
+    module = f"{rule.code.lower()}_{rule.check.__name__}"
+    own = [case for case in CASES if case.make.__module__.endswith(module)]
+    assert [case for case in own if not case.expected]
+    assert [case for case in own if any(place.startswith(rule.code) for place in case.expected)]
+    assert (test_cases.SNAPSHOTS / f"{rule.code}.txt").exists()
+    assert [mutator for mutator in MUTATORS if mutator.code == rule.code]
+
+
+def test_codes_unique() -> None:
+    """No code and no name is used twice."""
+    assert len({rule.code for rule in RULES}) == len({rule.name for rule in RULES}) == len(RULES)
+
+
+def test_taken_code_refused() -> None:
+    """Registering a second rule under a code raises, with the name of the first."""
+    with pytest.raises(ValueError, match="taken by undefined-proxy"):
+        registry.rule("CG101", "another")(lambda subject: ())
+
+
+def test_unknown_code_explained() -> None:
+    """`explain` of an unknown code names the codes there are."""
+    with pytest.raises(KeyError, match="CG101"):
+        registry.explain("CG999")
+
+
+def test_mutators_know_their_rules() -> None:
+    """Every mutator names a rule that exists, and no two mutators share a name."""
+    codes = {rule.code for rule in RULES}
+    assert {mutator.code for mutator in MUTATORS} <= codes
+    assert len({mutator.name for mutator in MUTATORS}) == len(MUTATORS)
