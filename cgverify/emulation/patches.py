@@ -65,7 +65,7 @@ class PatchSet:
 def torch_patches(cuda: EmulatedCUDA) -> Iterator[Patch]:
     """Yield every replacement for one emulated device."""
     yield from _module_patches(cuda)
-    for name, function in _c_functions(cuda).items():
+    for name, function in (_cuda_functions(cuda) | _accelerator_functions(cuda)).items():
         yield torch._C, name, function
     yield torch, "Generator", _generator_class(cuda)
     yield torch, "compile", _uncompiled
@@ -74,6 +74,8 @@ def torch_patches(cuda: EmulatedCUDA) -> Iterator[Patch]:
     for module in (torch.utils._foreach_utils, torch.nn.utils.clip_grad):
         if hasattr(module, "_group_tensors_by_device_and_dtype"):
             yield module, "_group_tensors_by_device_and_dtype", group
+    # last to come and first to go: a finalizer that runs in between sees no device rather than half of one
+    yield torch.cuda, "is_available", lambda: cuda.available
 
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:
@@ -90,7 +92,6 @@ def _module_patches(cuda: EmulatedCUDA) -> Iterator[Patch]:
         yield holder, "ExternalStream", ExternalStream
         yield holder, "Event", Event
     yield module, "_initialized", True  # so that nothing tries to initialize CUDA
-    yield module, "is_available", lambda: cuda.available
     yield module, "device_count", lambda: 1
     yield module, "default_generators", (cuda.default_generator,)
     yield module, "_get_device_properties", lambda device: DeviceProperties(cuda.capacity)
@@ -104,7 +105,8 @@ def _module_patches(cuda: EmulatedCUDA) -> Iterator[Patch]:
     yield torch._utils, "_get_current_device_index", lambda: 0
 
 
-def _c_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
+def _cuda_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
+    """Return what torch.cuda calls in C++."""
     allocator = cuda.memory.allocator
 
     def set_stream(stream_id: int, device_index: int = 0, device_type: int = CUDA_DEVICE_TYPE) -> None:
@@ -133,6 +135,33 @@ def _c_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
         "_cuda_memorySnapshot": lambda pool=None: memory_statistics.snapshot(cuda.memory, pool),
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_ipc_collect": nothing,
+    }
+
+
+def _accelerator_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
+    """Return what torch.accelerator calls in C++."""
+    allocator = cuda.memory.allocator
+
+    def set_stream(stream: Stream) -> None:
+        cuda.thread.stream_id = stream.stream_id
+
+    return {
+        "_accelerator_getAccelerator": lambda: torch.device("cuda"),
+        "_accelerator_getDeviceIndex": lambda: 0,
+        "_accelerator_setDeviceIndex": _select_device,
+        "_accelerator_exchangeDevice": _select_device,
+        "_accelerator_maybeExchangeDevice": _select_device,
+        "_accelerator_getStream": lambda device=None: Stream(stream_id=cuda.thread.stream_id),
+        "_accelerator_setStream": set_stream,
+        "_accelerator_synchronizeDevice": lambda device=None: cuda.wait_for_device(),
+        "_accelerator_isAllocatorInitialized": lambda: True,
+        "_accelerator_emptyCache": allocator.trim,
+        "_accelerator_emptyHostCache": lambda: None,
+        "_accelerator_getDeviceStats": lambda device=None: memory_statistics.nested(allocator),
+        "_accelerator_resetPeakStats": lambda device=None: allocator.reset_peaks(),
+        "_accelerator_resetAccumulatedStats": lambda device=None: allocator.reset_accumulated(),
+        "_accelerator_getMemoryInfo": lambda device=None: _Runtime(cuda).cudaMemGetInfo(0),
+        "_accelerator_getDefaultGenerator": lambda device=None: cuda.default_generator,
     }
 
 
