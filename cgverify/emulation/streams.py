@@ -52,6 +52,10 @@ class Stream:
         active().wait_for_stream(self.stream_id)
         return True
 
+    def is_capturing(self) -> bool:
+        """Whether a capture records this stream's work."""
+        return active().capture_on(self.stream_id) is not None
+
     def wait_event(self, event: Any) -> None:
         """Order later work of this stream after the event."""
         event.wait(self)

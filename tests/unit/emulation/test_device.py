@@ -109,6 +109,22 @@ def test_device_queries(cuda: EmulatedCUDA) -> None:
         torch.cuda.set_device(1)
 
 
+def test_accelerator(cuda: EmulatedCUDA) -> None:
+    """torch.accelerator speaks of the same device, streams and memory."""
+    assert torch.accelerator.current_accelerator(check_available=True) == torch.device("cuda")
+    assert (torch.accelerator.device_count(), torch.accelerator.current_device_index()) == (1, 0)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        assert torch.accelerator.current_stream() == side
+        assert not torch.accelerator.current_stream().is_capturing()
+    x = filled()
+    assert torch.accelerator.memory_allocated() == torch.cuda.memory_allocated() == 512
+    capturing: list[bool] = []
+    capture(lambda: (capturing.append(torch.accelerator.current_stream().is_capturing()), x + 1))
+    assert capturing == [True]
+    torch.accelerator.synchronize()
+
+
 def test_memory_statistics(cuda: EmulatedCUDA) -> None:
     """Allocated, reserved and peak bytes follow the tensors, and the summary prints."""
     x = torch.empty(1000, device="cuda")
