@@ -28,7 +28,8 @@ VIEWS = _ids(
 MAY_ALIAS = VIEWS | _ids(
     "__getitem__ contiguous to bfloat16 bool byte char double float half int long short conj conj_physical "
     "resolve_conj resolve_neg dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout "
-    "cartesian_prod torch_stride_order_prim_impl pad torch_pad_prim_impl sum_to_size tile repeat float_power"
+    "cartesian_prod torch_stride_order_prim_impl pad torch_pad_prim_impl sum_to_size tile repeat float_power "
+    "bitcast einsum feature_dropout"
 )
 """Ops with kernels whose results may nevertheless be, or share memory with, an argument."""
 
