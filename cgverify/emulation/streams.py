@@ -45,7 +45,9 @@ class Stream:
 
     def synchronize(self) -> None:
         """Wait for the stream; a capture on it forbids that."""
-        active().wait_for_stream(self.stream_id)
+        cuda = in_force()
+        if cuda is not None:  # nothing is pending on a device that is gone
+            cuda.wait_for_stream(self.stream_id)
 
     def query(self) -> bool:
         """Whether all work is done; a capture on the stream forbids asking."""

@@ -10,6 +10,30 @@ REMEMBERED = 1024
 """How many entries that are no graph (seen once, or failed) a transform remembers."""
 
 
+class EntryKey:
+    """Owner and description of an entry, hashed once: a lookup by the very same key compares nothing.
+
+    Args:
+        owner: the region the entry belongs to.
+        description: what `guards.describe` says of the arguments.
+    """
+
+    __slots__ = ("_hash", "description", "owner")
+
+    def __init__(self, owner: Hashable, description: Hashable) -> None:
+        self.owner = owner
+        self.description = description
+        self._hash = hash((owner, description))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EntryKey):
+            return NotImplemented
+        return self.owner == other.owner and self.description == other.description
+
+
 class Closable(Protocol):
     """Something that holds device memory until it is closed."""
 
@@ -24,29 +48,29 @@ Mark = TypeVar("Mark")
 class EntryCache(Generic[Graph, Mark]):
     """At most `max_graphs` graphs, and at most `REMEMBERED` marks for entries that have none.
 
-    Both are keyed by (region, description) and evicted least recently used first. An evicted graph is closed.
+    Both are keyed by region and description, and evicted least recently used first. An evicted graph is closed.
     """
 
     def __init__(self, max_graphs: int) -> None:
         self._max_graphs = max_graphs
-        self._graphs: OrderedDict[Hashable, Graph] = OrderedDict()
-        self._marks: OrderedDict[Hashable, Mark] = OrderedDict()
+        self._graphs: OrderedDict[EntryKey, Graph] = OrderedDict()
+        self._marks: OrderedDict[EntryKey, Mark] = OrderedDict()
 
-    def graph(self, key: Hashable) -> Graph | None:
+    def graph(self, key: EntryKey) -> Graph | None:
         """The graph of an entry, now the most recently used one."""
         found = self._graphs.get(key)
         if found is not None:
             self._graphs.move_to_end(key)
         return found
 
-    def mark(self, key: Hashable) -> Mark | None:
+    def mark(self, key: EntryKey) -> Mark | None:
         """What is remembered of an entry without a graph."""
         found = self._marks.get(key)
         if found is not None:
             self._marks.move_to_end(key)
         return found
 
-    def put_mark(self, key: Hashable, mark: Mark) -> None:
+    def put_mark(self, key: EntryKey, mark: Mark) -> None:
         """Remembers `mark` for an entry, and drops its graph if it has one."""
         graph = self._graphs.pop(key, None)
         if graph is not None:
@@ -56,7 +80,7 @@ class EntryCache(Generic[Graph, Mark]):
         if len(self._marks) > REMEMBERED:
             self._marks.popitem(last=False)
 
-    def put_graph(self, key: Hashable, graph: Graph) -> None:
+    def put_graph(self, key: EntryKey, graph: Graph) -> None:
         """Adds a graph; evicts the least recently used ones above the limit."""
         self._marks.pop(key, None)
         self._graphs[key] = graph
@@ -65,10 +89,10 @@ class EntryCache(Generic[Graph, Mark]):
             evicted.close()
 
     def drop(self, owner: Hashable) -> None:
-        """Forgets all entries whose key starts with `owner`."""
-        for key in [key for key in self._graphs if isinstance(key, tuple) and key[0] == owner]:
+        """Forgets all entries of `owner`."""
+        for key in [key for key in self._graphs if key.owner == owner]:
             self._graphs.pop(key).close()
-        for key in [key for key in self._marks if isinstance(key, tuple) and key[0] == owner]:
+        for key in [key for key in self._marks if key.owner == owner]:
             del self._marks[key]
 
     def clear(self) -> None:

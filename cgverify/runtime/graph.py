@@ -25,6 +25,9 @@ from cgverify.runtime.pool import LOCK, capture, dispose
 
 import torch
 
+FEW = 2
+"""Up to how many results single clones are cheaper than allocating and one grouped copy."""
+
 Body = Callable[..., Sequence[torch.Tensor]]
 Result = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], torch.Tensor]
 """Makes one result from the call's arguments and the fresh tensors of the call."""
@@ -66,6 +69,7 @@ class CapturedGraph:
 
     def __init__(self, region: Region, body: Body, args: Sequence[torch.Tensor], copied: frozenset[int]) -> None:
         self.device = torch.device(region.device)
+        self._index: int = self.device.index
         allocated = torch.cuda.memory_allocated(self.device)
         in_place = [entry.role is InputRole.STATIC and k not in copied for k, entry in enumerate(region.inputs)]
         self._copied = [k for k, stays in enumerate(in_place) if not stays and args[k].numel()]
@@ -78,14 +82,15 @@ class CapturedGraph:
         graph, results = capture(body, buffers, self.device)
         self._graph: torch.cuda.CUDAGraph | None = graph
         self._stream = torch.cuda.current_stream(self.device)
-        self._done = torch.cuda.Event()
-        self._done.record(self._stream)
+        self._raw_stream = self._stream.cuda_stream
         self._fresh: list[torch.Tensor] = []  # results in graph memory, each alone in its storage
         self._blocks: list[_Block] = []
         # a body may return one tensor under two names; the caller then gets one tensor under two names
-        positions = {id(result): k for k, result in enumerate({id(r): r for r in results}.values())}
+        distinct = list({id(result): result for result in results}.values())
+        positions = {id(result): k for k, result in enumerate(distinct)}
         self._order = [positions[id(result)] for result in results]
-        self._results: list[Result] = self._plan_results(buffers, list({id(r): r for r in results}.values()))
+        self._results: list[Result] = self._plan_results(buffers, distinct)
+        self._all_fresh = len(self._fresh) == len(distinct) == len(results)
         self.bytes_held = max(0, torch.cuda.memory_allocated(self.device) - allocated)
 
     def replay(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -96,10 +101,8 @@ class CapturedGraph:
         """
         if self._graph is None:
             raise RuntimeError("this graph was closed: drop the jitted function or keep its transform alive")
-        stream = torch.cuda.current_stream(self.device)
-        if stream != self._stream:
-            stream.wait_event(self._done)
-            self._stream = stream
+        if torch._C._cuda_getCurrentRawStream(self._index) != self._raw_stream:
+            self._move_to_current_stream()
         if self._copied:
             torch._foreach_copy_(self._sinks, self._sources(args))
         self._graph.replay()
@@ -109,7 +112,8 @@ class CapturedGraph:
             if not args[k].is_inference():
                 torch.autograd.graph.increment_version(args[k])  # the replay wrote it unseen by autograd
         fresh = self._copy_out()
-        self._done.record(stream)
+        if self._all_fresh:
+            return fresh
         made = [make(args, fresh) for make in self._results]
         return [made[k] for k in self._order]
 
@@ -127,13 +131,19 @@ class CapturedGraph:
         with LOCK:
             graph, self._graph = self._graph, None
             if graph is not None:
-                dispose(graph, self._done)
+                dispose(graph, self._stream)
             self._sinks, self._fresh, self._blocks, self._results, self._buffers = [], [], [], [], {}
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # bound early: at interpreter exit this module's globals are gone before its last graph
         if getattr(self, "_graph", None) is not None and not is_finalizing():
             self.close()
+
+    def _move_to_current_stream(self) -> None:
+        """Orders what this thread's current stream does next after everything enqueued where the last call was made."""
+        stream = torch.cuda.current_stream(self.device)
+        stream.wait_stream(self._stream)
+        self._stream, self._raw_stream = stream, stream.cuda_stream
 
     def _sources(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [
@@ -142,6 +152,8 @@ class CapturedGraph:
 
     def _copy_out(self) -> list[torch.Tensor]:
         """Fresh copies of `_fresh`, then fresh bytes of `_blocks`."""
+        if not self._blocks and len(self._fresh) <= FEW:
+            return [t.clone() for t in self._fresh]
         out = [
             torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=self.device) for t in self._fresh
         ]  # not empty_like: it does not keep the strides of every dense layout

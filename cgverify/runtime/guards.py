@@ -6,13 +6,15 @@ a graph. Two calls with equal keys may share a graph. `find_refusal` names what 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
+from typing import Any
 
 from cgverify.plan import InputRole, Region
 from cgverify.runtime.layout import ALIGNMENT, alignment, byte_range, may_overlap_itself
 
 import torch
+from torch._C._dynamo.guards import TensorGuards
 
 
 class Refusal(Enum):
@@ -78,20 +80,81 @@ def describe(region: Region, args: Sequence[torch.Tensor], copied: frozenset[int
     return tuple(parts)
 
 
-def numerics() -> Hashable:
-    """Process-wide switches that choose kernels: a graph keeps the choice made at its capture."""
-    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
-    return (
-        cuda.matmul.allow_tf32,
-        cuda.matmul.allow_fp16_reduced_precision_reduction,
-        cuda.matmul.allow_bf16_reduced_precision_reduction,
-        cudnn.enabled,
-        cudnn.benchmark,
-        cudnn.deterministic,
-        cudnn.allow_tf32,
-        torch.are_deterministic_algorithms_enabled(),
-        cuda.flash_sdp_enabled(),
-        cuda.mem_efficient_sdp_enabled(),
-        cuda.math_sdp_enabled(),
-        cuda.cudnn_sdp_enabled(),
+class EntryGuard:
+    """A cheap check that a call fits the entry of an earlier one; its no is no verdict, only a reason to look closely.
+
+    Types, dtypes, devices, sizes, strides and lazy bits of all arguments are compared in one call into torch: dynamo's
+    own tensor guard. What it does not see is checked here: addresses (of static inputs exactly, of copied ones modulo
+    the alignment), overlap of written inputs, and the switches in `numerics`.
+
+    Args:
+        region: the plan.
+        args: the arguments of a call that was graphed.
+        copied: positions of static inputs that are treated as copied ones.
+    """
+
+    def __init__(self, region: Region, args: Sequence[torch.Tensor], copied: frozenset[int]) -> None:
+        static = [entry.role is InputRole.STATIC and k not in copied for k, entry in enumerate(region.inputs)]
+        self._masks = [-1 if stays else ALIGNMENT - 1 for stays in static]
+        self._places = [arg.data_ptr() & mask for arg, mask in zip(args, self._masks, strict=True)]
+        self._numerics = numerics()
+        self._layouts = _tensor_guards(args)
+        self._written = [k for k, entry in enumerate(region.inputs) if entry.written]
+        self._bytes = [end - start for start, end in map(byte_range, args)]
+
+    def admits(self, args: Sequence[torch.Tensor]) -> bool:
+        """Whether the arguments certainly fit."""
+        if not self._layouts(*args) or numerics() != self._numerics:
+            return False
+        addresses = [arg.data_ptr() for arg in args]
+        if [address & mask for address, mask in zip(addresses, self._masks, strict=True)] != self._places:
+            return False
+        return not self._written or not self._is_overlapped(addresses)
+
+    def _is_overlapped(self, addresses: Sequence[int]) -> bool:
+        sizes = self._bytes
+        for k in self._written:
+            start = addresses[k]
+            end = start + sizes[k]
+            for other, address in enumerate(addresses):
+                if address < end and start < address + sizes[other] and other != k:
+                    return True
+        return False
+
+
+def _tensor_guards(args: Sequence[torch.Tensor]) -> Callable[..., bool]:
+    if not args:
+        return lambda: True
+    # sizes and strides given as numbers are compared; None would leave a dimension open
+    sizes: Any = [list(arg.size()) for arg in args]
+    strides: Any = [list(arg.stride()) for arg in args]
+    check: Callable[..., bool] = TensorGuards(*args, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
+    return check
+
+
+def numerics() -> tuple[object, ...]:
+    """Process-wide switches that choose kernels: a graph keeps the choice made at its capture.
+
+    TF32 and reduced-precision reductions, cuDNN's switches, deterministic algorithms, and the attention backends.
+    """
+    return tuple([read() for read in _SWITCHES])
+
+
+# read in C: the properties of torch.backends cost ten times as much, on every call
+_SWITCHES: tuple[Callable[[], object], ...] = tuple(
+    getattr(torch._C, name)
+    for name in (
+        "_get_cublas_allow_tf32",
+        "_get_cublas_allow_fp16_reduced_precision_reduction",
+        "_get_cublas_allow_bf16_reduced_precision_reduction",
+        "_get_cudnn_enabled",
+        "_get_cudnn_benchmark",
+        "_get_cudnn_deterministic",
+        "_get_cudnn_allow_tf32",
+        "_get_deterministic_algorithms",
+        "_get_flash_sdp_enabled",
+        "_get_mem_efficient_sdp_enabled",
+        "_get_math_sdp_enabled",
+        "_get_cudnn_sdp_enabled",
     )
+)

@@ -18,7 +18,7 @@ import torch
 LOCK = threading.RLock()
 
 _streams: dict[torch.device, torch.cuda.Stream] = {}
-_waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Event]] = []
+_waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Stream]] = []
 
 
 def capture(
@@ -55,9 +55,9 @@ def capture(
     return graph, results
 
 
-def dispose(graph: torch.cuda.CUDAGraph, done: torch.cuda.Event) -> None:
-    """Gives a graph's memory back once `done`, which follows its last replay, has passed; later while captured."""
-    _waiting.append((graph, done))
+def dispose(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream) -> None:
+    """Gives a graph's memory back once `stream`, where it last ran, has drained; later while somebody captures."""
+    _waiting.append((graph, stream))
     _dispose_of_waiting()
 
 
@@ -65,8 +65,8 @@ def _dispose_of_waiting() -> None:
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         return
     while _waiting:
-        graph, done = _waiting.pop()
-        done.synchronize()
+        graph, stream = _waiting.pop()
+        stream.synchronize()
         graph.reset()
 
 

@@ -8,17 +8,19 @@ that fails marks the entry: it stays un-graphed, and says so once.
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 import weakref
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cgverify.plan import InputRole, Region
-from cgverify.runtime.cache import EntryCache
+from cgverify.runtime.cache import EntryCache, EntryKey
 from cgverify.runtime.check import differs_from_body
 from cgverify.runtime.graph import Body, CapturedGraph, CaptureRefusedError
-from cgverify.runtime.guards import Refusal, describe, find_refusal
+from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
 from cgverify.runtime.pool import LOCK
 from cgverify.runtime.stats import RuntimeStats, Tally
 
@@ -26,8 +28,15 @@ import torch
 
 logger = logging.getLogger("cgverify")
 
+NVTX = "NVTX_INJECTION64_PATH" in os.environ
+"""Whether a profiler listens to NVTX ranges: it announces itself by this variable; without it a range costs time."""
+
 ADDRESSES_BEFORE_COPY = 2
 """How many addresses a static input may show before it is copied like any other."""
+
+
+RECENT = 4
+"""How many entries a region recognises by a cheap check, the last one looked up first."""
 
 
 class Runtime:
@@ -62,6 +71,14 @@ class Runtime:
             self.cache.drop(token)
 
 
+@dataclass(frozen=True, slots=True)
+class _Recent:
+    """An entry that was graphed, and the cheap check that a call fits it."""
+
+    key: EntryKey
+    guard: EntryGuard
+
+
 class GraphedRegion:
     """The callable behind a region's symbol.
 
@@ -80,6 +97,7 @@ class GraphedRegion:
         self._token = object()
         self._addresses: defaultdict[int, set[int]] = defaultdict(set)
         self._copied: frozenset[int] = frozenset()
+        self._recent: tuple[_Recent, ...] = ()
         self._static = [k for k, entry in enumerate(plan.inputs) if entry.role is InputRole.STATIC]
         self.__name__ = plan.name
         weakref.finalize(self, runtime.drop, self._token).atexit = False
@@ -93,11 +111,22 @@ class GraphedRegion:
         if torch.is_grad_enabled():
             with torch.no_grad():
                 return self(*args)
+        if not torch.cuda.is_current_stream_capturing():
+            for entry in self._recent:
+                if entry.guard.admits(args):
+                    with LOCK:
+                        graph = self._runtime.cache.graph(entry.key)
+                        if graph is not None:
+                            return self._replay(graph, args)
+        return self._looked_at_closely(args)
+
+    def _looked_at_closely(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """A call that fits none of the recent entries: describes its arguments and looks its entry up."""
         refusal = find_refusal(self.plan, args)
         if refusal is not None:
             return self._ungraphed(args, refusal)
         with LOCK:
-            key = (self._token, describe(self.plan, args, self._copied))
+            key = EntryKey(self._token, describe(self.plan, args, self._copied))
             refusal = self._runtime.cache.mark(key)
             graph = self._runtime.cache.graph(key)
             if graph is None and refusal is Refusal.FIRST_CALL:
@@ -105,6 +134,8 @@ class GraphedRegion:
                 if graph is not None and self._runtime.check_first:
                     return self._checked_first_replay(key, graph, args)
             if graph is not None:
+                entry = _Recent(key, EntryGuard(self.plan, args, self._copied))
+                self._recent = (entry, *self._recent[: RECENT - 1])
                 return self._replay(graph, args)
         if refusal is not None:
             return self._ungraphed(args, refusal)
@@ -122,10 +153,12 @@ class GraphedRegion:
     def _replay(self, graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         self._runtime.tally.replays += 1
         self._runtime.tally.copies += graph.copies
+        if not NVTX:
+            return graph.replay(args)
         with torch.cuda.nvtx.range(self.plan.name):
             return graph.replay(args)
 
-    def _capture(self, key: Hashable, args: Sequence[torch.Tensor]) -> tuple[CapturedGraph | None, Refusal | None]:
+    def _capture(self, key: EntryKey, args: Sequence[torch.Tensor]) -> tuple[CapturedGraph | None, Refusal | None]:
         try:
             with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(self.plan.device):
                 graph = CapturedGraph(self.plan, self._run, args, self._copied)
@@ -140,14 +173,14 @@ class GraphedRegion:
         return graph, None
 
     def _checked_first_replay(
-        self, key: Hashable, graph: CapturedGraph, args: Sequence[torch.Tensor]
+        self, key: EntryKey, graph: CapturedGraph, args: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
         results, difference = differs_from_body(self.plan, self._run, args, lambda: self._replay(graph, args))
         if difference is not None:
             self._give_up(key, Refusal.CHECK_FAILED, f"its first replay differs from the un-graphed body: {difference}")
         return results
 
-    def _give_up(self, key: Hashable, refusal: Refusal, reason: str) -> Refusal:
+    def _give_up(self, key: EntryKey, refusal: Refusal, reason: str) -> Refusal:
         self._runtime.cache.put_mark(key, refusal)
         message = f"{self.plan.name} runs un-graphed for arguments of this description: {reason}"
         logger.warning(message)
@@ -161,4 +194,5 @@ class GraphedRegion:
             seen.add(args[position].data_ptr())
             if len(seen) > ADDRESSES_BEFORE_COPY:
                 self._copied |= {position}
+                self._recent = ()  # their keys hold the address
                 seen.clear()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cgverify.runtime.cache import REMEMBERED, EntryCache
+from cgverify.runtime.cache import REMEMBERED, EntryCache, EntryKey
+
+KEY = EntryKey(0, "k")
 
 
 class Graph:
@@ -19,12 +21,12 @@ def test_the_least_recently_used_graph_is_closed_first() -> None:
     """With room for two, a lookup saves a graph and the other one goes."""
     cache: EntryCache[Graph, str] = EntryCache(2)
     first, second, third = Graph(), Graph(), Graph()
-    cache.put_graph((1, "a"), first)
-    cache.put_graph((1, "b"), second)
-    assert cache.graph((1, "a")) is first
-    cache.put_graph((2, "a"), third)
+    cache.put_graph(EntryKey(1, "a"), first)
+    cache.put_graph(EntryKey(1, "b"), second)
+    assert cache.graph(EntryKey(1, "a")) is first
+    cache.put_graph(EntryKey(2, "a"), third)
     assert [g.closed for g in (first, second, third)] == [0, 1, 0]
-    assert cache.graph((1, "b")) is None
+    assert cache.graph(EntryKey(1, "b")) is None
     assert list(cache.graphs()) == [first, third]
 
 
@@ -32,22 +34,22 @@ def test_a_mark_replaces_a_graph_and_a_graph_a_mark() -> None:
     """An entry is either a graph or a mark, never both."""
     cache: EntryCache[Graph, str] = EntryCache(2)
     graph = Graph()
-    cache.put_mark("k", "seen")
-    cache.put_graph("k", graph)
-    assert (cache.mark("k"), cache.graph("k")) == (None, graph)
-    cache.put_mark("k", "failed")
-    assert (cache.mark("k"), cache.graph("k"), graph.closed) == ("failed", None, 1)
+    cache.put_mark(KEY, "seen")
+    cache.put_graph(KEY, graph)
+    assert (cache.mark(KEY), cache.graph(KEY)) == (None, graph)
+    cache.put_mark(KEY, "failed")
+    assert (cache.mark(KEY), cache.graph(KEY), graph.closed) == ("failed", None, 1)
 
 
 def test_dropping_an_owner_leaves_the_others() -> None:
-    """Only keys that start with the owner go, and their graphs are closed."""
+    """Only the owner's keys go, and their graphs are closed."""
     cache: EntryCache[Graph, str] = EntryCache(4)
     mine, theirs = Graph(), Graph()
-    cache.put_graph(("me", 1), mine)
-    cache.put_graph(("you", 1), theirs)
-    cache.put_mark(("me", 2), "seen")
+    cache.put_graph(EntryKey("me", 1), mine)
+    cache.put_graph(EntryKey("you", 1), theirs)
+    cache.put_mark(EntryKey("me", 2), "seen")
     cache.drop("me")
-    assert (mine.closed, theirs.closed, cache.mark(("me", 2))) == (1, 0, None)
+    assert (mine.closed, theirs.closed, cache.mark(EntryKey("me", 2))) == (1, 0, None)
     cache.clear()
     assert theirs.closed == 1
 
@@ -56,6 +58,6 @@ def test_marks_are_bounded() -> None:
     """Argument descriptions that never come back are forgotten, oldest first."""
     cache: EntryCache[Graph, str] = EntryCache(1)
     for key in range(REMEMBERED + 5):
-        cache.put_mark(key, "seen")
-    assert cache.mark(4) is None
-    assert cache.mark(5) == "seen"
+        cache.put_mark(EntryKey(0, key), "seen")
+    assert cache.mark(EntryKey(0, 4)) is None
+    assert cache.mark(EntryKey(0, 5)) == "seen"
