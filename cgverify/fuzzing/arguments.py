@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-import torch
-
 from cgverify.fuzzing.program import Input
 from cgverify.fuzzing.values import TORCH_DTYPES
+
+import torch
 
 DTYPES = {name: getattr(torch, path.removeprefix("torch.")) for name, path in TORCH_DTYPES.items()}
 

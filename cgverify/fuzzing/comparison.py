@@ -1,8 +1,8 @@
 """Compares two records of the same history, and says how equal is equal.
 
-Tiers, strongest first. T1: raw bits, against the un-graphed function, whose kernels are the same. T2: raw bits, against
-anything, where every intermediate is an exactly representable integer. T3: against eager PyTorch with other kernels: an
-error against float64 of at most three times eager's own. NaN equals NaN of the same bits only.
+Tiers, strongest first. T1: raw bits, against the un-graphed function, whose kernels are the same. T2: raw bits,
+against anything, where every intermediate is an exactly representable integer. T3: against eager PyTorch with other
+kernels: an error against float64 of at most three times eager's own. NaN equals NaN of the same bits only.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-
-import torch
 
 from cgverify.fuzzing.execution import CallRecord, Record
 from cgverify.fuzzing.invariants import (
@@ -27,6 +25,8 @@ from cgverify.fuzzing.invariants import (
     WrongResult,
 )
 from cgverify.fuzzing.snapshots import Snapshot
+
+import torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ def _compare_call(number: int, expected: CallRecord, found: CallRecord, metadata
             yield _content(LostWrite, number, place, f"input {place} after the call", a, b)
     for place, (a_, b_) in enumerate(zip_longest(expected.results, found.results)):
         if a_ is None or b_ is None:
-            yield Difference(WrongMetadata, number, place, f"{len(found.results)} results instead of {len(expected.results)}")
+            yield Difference(
+                WrongMetadata, number, place, f"{len(found.results)} results instead of {len(expected.results)}"
+            )
             return
         if seen := _compare_metadata(a_, b_, metadata):
             yield Difference(WrongMetadata, number, place, f"result {place} has {seen}", a_, b_)
@@ -113,14 +115,22 @@ def _content(invariant: type[Broken], call: int, place: int, what: str, a: Snaps
 def is_near(difference: Difference, exact: Callable[[Difference], Snapshot | None]) -> bool:
     """Whether a difference in content from eager is no more than rounding (tier T3).
 
-    `exact` looks up the same content computed in float64. The candidate's error may be three times eager's own plus a few
-    units in the last place of the largest element.
+    `exact` looks up the same content computed in float64. The candidate's error may be three times eager's own plus a
+    few units in the last place of the largest element.
     """
     eager, candidate, anchor = difference.expected, difference.found, exact(difference)
-    if eager is None or candidate is None or anchor is None or (eager.kind, eager.dtype) != (candidate.kind, candidate.dtype):
+    if (
+        eager is None
+        or candidate is None
+        or anchor is None
+        or (eager.kind, eager.dtype) != (candidate.kind, candidate.dtype)
+    ):
         return False
     values = [_float64(snapshot) for snapshot in (eager, candidate, anchor)]
-    if any(value is None for value in values) or len({tuple(value.shape) for value in values if value is not None}) != 1:
+    if (
+        any(value is None for value in values)
+        or len({tuple(value.shape) for value in values if value is not None}) != 1
+    ):
         return False
     own, other, true = (value for value in values if value is not None)
     if not torch.equal(own.isnan(), other.isnan()) or not torch.equal(own[own.isinf()], other[other.isinf()]):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-import torch
-
 from cgverify.emulation import EmulatedCUDA
+
+import torch
 
 DeviceName = Literal["cuda", "emulated"]
 

@@ -1,7 +1,7 @@
 """Runs one side of a comparison: a function, called as a history says, and a record of all that a caller can see.
 
-The reference and the function under test are run one after the other, from the same seeds, with tensors of their own. What
-is compared is the record, so neither side can disturb the other.
+The reference and the function under test are run one after the other, from the same seeds, with tensors of their own.
+What is compared is the record, so neither side can disturb the other.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import torch
 
 from cgverify.fuzzing.arguments import draw_values, make_inputs
 from cgverify.fuzzing.program import (
@@ -28,8 +26,12 @@ from cgverify.fuzzing.resolution import Resolved
 from cgverify.fuzzing.snapshots import Snapshot, relate, take_snapshots
 from cgverify.fuzzing.values import TensorType, ValueType
 
+import torch
+
 Side = Callable[[list[torch.Tensor]], tuple[Callable[..., Any], list[torch.Tensor]]]
-"""Given the first inputs, return the function of all inputs and the tensors that stand for them (a module has its own)."""
+"""Given the first inputs, return the function of all inputs and the tensors that stand for them (a module has its
+own).
+"""
 
 
 @dataclass(slots=True)
@@ -167,7 +169,9 @@ class _Caller:
         """Replace the arguments by new tensors; parameters and buffers stay."""
         entries = self.resolved.inputs
         made = make_inputs(entries, spread_seeds(seeds, len(entries)), self.layouts)
-        self.inputs = [new if entry.role == "arg" else old for entry, new, old in zip(entries, made, self.inputs, strict=True)]
+        self.inputs = [
+            new if entry.role == "arg" else old for entry, new, old in zip(entries, made, self.inputs, strict=True)
+        ]
 
     def _relayout(self, number: int, layout: str) -> None:
         """Change the layout of an argument that the program does not write through overlapping elements."""

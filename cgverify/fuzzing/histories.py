@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
-
 from cgverify.fuzzing.program import (
     Backward,
     Call,
@@ -16,6 +14,8 @@ from cgverify.fuzzing.program import (
     Scribble,
     Write,
 )
+
+from hypothesis import strategies as st
 
 MIN_CALLS = 4
 """Un-graphed, capture, replay, replay with new values."""

@@ -1,7 +1,8 @@
 """The vocabulary: one declarative entry per operation, from plain to exotic within each family.
 
-Most entries are one line, made by a helper for their kind (`_unary`, `_binary`, `_reduction`, ...). A bound rule takes the
-bounds of the operands and returns that of the result (see TensorType.bound); no rule means: not exact any more.
+Most entries are one line, made by a helper for their kind (`_unary`, `_binary`, `_reduction`, ...). A bound rule
+takes the bounds of the operands and returns that of the result (see TensorType.bound); no rule means: not exact any
+more.
 """
 
 from __future__ import annotations
@@ -282,7 +283,7 @@ def _matmul(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
 
 
 def _gram(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
-    """x @ x.T: a matrix product whose shapes always match."""
+    """The product x @ x.T: a matrix product whose shapes always match."""
     value = pool.tensor(refs[0])
     turned = _view(pool, "torch.transpose", (refs[0], -2, -1), (*value.shape[:-2], value.shape[-1], value.shape[-2]))
     _matmul(pool, (refs[0], turned), params)
@@ -479,7 +480,14 @@ def _to_dtype(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     view = refs[0] if dtype == value.dtype else None
     args = (refs[0], Dtype(dtype))
     pool.emit(
-        "Tensor.to", args, shapes=(value.shape,), dtype=dtype, bound=bound, discrete=to_integer, view_of=view, writable=value.writable
+        "Tensor.to",
+        args,
+        shapes=(value.shape,),
+        dtype=dtype,
+        bound=bound,
+        discrete=to_integer,
+        view_of=view,
+        writable=value.writable,
     )
 
 
@@ -506,7 +514,8 @@ def _clone(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
 def _template(dtypes: tuple[str, ...], *, cpu: bool = True) -> Accepts:
     """Accept a tensor of which only the shape and dtype are read.
 
-    Nothing random may reach it: Thunder sees that its content is unused and removes the draw, which eager PyTorch makes.
+    Nothing random may reach it: Thunder sees that its content is unused and removes the draw, which eager PyTorch
+    makes.
     """
     is_tensor = tensor(dtypes, cpu=cpu)
     return lambda pool, ref, chosen: is_tensor(pool, ref, chosen) and not pool.types[ref.value].drawn
@@ -550,7 +559,14 @@ def _random(name: str, *, bound: float | None = None) -> Operation:
         limits: tuple[Any, ...] = {"randint": (0, 5), "rand": (), "randn": ()}[name]
         symbol = Symbol("uniform", (shape, 0, 1), kwargs) if name == "rand" else Symbol(name, (*limits, shape), kwargs)
         pool.emit(
-            f"torch.{name}", (*limits, shape), kwargs, shapes=(shape,), dtype=dtype, bound=bound, random=True, symbol=symbol
+            f"torch.{name}",
+            (*limits, shape),
+            kwargs,
+            shapes=(shape,),
+            dtype=dtype,
+            bound=bound,
+            random=True,
+            symbol=symbol,
         )
 
     return Operation(name, "random", (), build, {"shape": INT})
@@ -560,8 +576,10 @@ def _random_like(name: str) -> Operation:
     def build(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
         value = pool.tensor(refs[0])
         kwargs = {"device": On(value.device), "dtype": Dtype(value.dtype)}
-        drawn = ("uniform", (value.shape, 0, 1)) if name == "rand_like" else ("randn", (value.shape,))
-        symbol = Symbol(*drawn, kwargs)
+        is_uniform = name == "rand_like"
+        symbol = Symbol(
+            "uniform" if is_uniform else "randn", (value.shape, 0, 1) if is_uniform else (value.shape,), kwargs
+        )
         pool.emit(f"torch.{name}", refs, shapes=(value.shape,), dtype=value.dtype, random=True, symbol=symbol)
 
     return Operation(name, "random", (_template(WIDE_FLOATS, cpu=False),), build)
@@ -580,7 +598,7 @@ def _read_number(pool: Pool, ref: Ref) -> Ref:
 
 
 def _item(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
-    """x.sum().item(), or x.item() where x has one element."""
+    """The number x.sum().item(), or x.item() where x has one element."""
     value = pool.tensor(refs[0])
     if value.numel == 1 and value.rank == 0:
         _read_number(pool, refs[0])
@@ -596,7 +614,9 @@ def _number_arithmetic(name: str, bound: Bound) -> Operation:
         if isinstance(value, NumberType):
             literal = 2.0 if value.kind == "float" else 2
             limit = _bounded(pool, bound, (refs[0], literal))
-            pool.emit_number(f"operator.{name}", (refs[0], literal), NumberType(value.kind, limit, value.fragile, value.drawn))
+            pool.emit_number(
+                f"operator.{name}", (refs[0], literal), NumberType(value.kind, limit, value.fragile, value.drawn)
+            )
 
     return Operation(f"number_{name}", "number", (number("float", "int"),), build)
 
@@ -624,7 +644,9 @@ def _in_place_binary(name: str, bound: Bound | None, dtypes: tuple[str, ...] = N
     return Operation(f"{name}_", "in-place", (destination(dtypes), source(fits)), build)
 
 
-def _in_place_unary(name: str, bound: Bound | None, extra: tuple[Any, ...] = (), symbol: str | None = None) -> Operation:
+def _in_place_unary(
+    name: str, bound: Bound | None, extra: tuple[Any, ...] = (), symbol: str | None = None
+) -> Operation:
     def build(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
         pool.emit_write(f"Tensor.{name}_", (*refs, *extra), symbol=symbol or name, bound=_bounded(pool, bound, refs))
 
@@ -722,7 +744,9 @@ _TABLE = (
     _operation("clamp", "elementwise", (_FLOAT,), _clamp, {"limit": choice(1.0, 0.5)}),
     _operation("lerp", "elementwise", (_FLOAT, same_shape(FLOATS, same_dtype=True)), _lerp),
     _operation("addcmul", "elementwise", (_FLOAT, *[same_shape(FLOATS, same_dtype=True)] * 2), _addcmul),
-    _operation("where", "elementwise", (tensor(), broadcastable(numbers=False, host_scalar=False), same_shape(DTYPES)), _where),
+    _operation(
+        "where", "elementwise", (tensor(), broadcastable(numbers=False, host_scalar=False), same_shape(DTYPES)), _where
+    ),
     _operation("masked_fill", "elementwise", (_FLOAT, same_shape(DTYPES)), _masked_fill),
     _reduction("sum", DTYPES, result=_integral, bound=lambda a, n: a * n),
     _reduction("mean", FLOATS),
@@ -759,11 +783,19 @@ _TABLE = (
     _triangle("tril"),
     _triangle("triu"),
     _operation("topk", "indexing", (tensor(WIDE_FLOATS, min_rank=1, nonempty=True),), _topk),
-    _operation("index_select", "indexing", (_RANKED, tensor(("i64",), min_rank=1, max_rank=1)), _index_select, {"dim": INT}),
+    _operation(
+        "index_select", "indexing", (_RANKED, tensor(("i64",), min_rank=1, max_rank=1)), _index_select, {"dim": INT}
+    ),
     _operation(
         "embedding", "indexing", (tensor(FLOATS, min_rank=2, max_rank=2, nonempty=True), tensor(("i64",))), _embedding
     ),
-    _operation("to_dtype", "conversion", (_ANY,), _to_dtype, {"dtype": choice("f64", "f32", "bf16", "f16", "i64", "i32", "bool")}),
+    _operation(
+        "to_dtype",
+        "conversion",
+        (_ANY,),
+        _to_dtype,
+        {"dtype": choice("f64", "f32", "bf16", "f16", "i64", "i32", "bool")},
+    ),
     _operation("clone", "conversion", (_ANY,), _clone),
     _factory("zeros", 0.0),
     _factory("ones", 1.0),
@@ -784,7 +816,13 @@ _TABLE = (
     _in_place_unary("relu", _same),
     _in_place_unary("tanh", None),
     _in_place_unary("clamp", lambda a: min(a, 1.0), (-1.0, 1.0)),
-    _operation("setitem", "in-place", (destination(min_rank=1), source(tensor(DTYPES, nonempty=True), itself=False)), _setitem, _KEY),
+    _operation(
+        "setitem",
+        "in-place",
+        (destination(min_rank=1), source(tensor(DTYPES, nonempty=True), itself=False)),
+        _setitem,
+        _KEY,
+    ),
     _operation("setitem_scalar", "in-place", (destination(FLOATS, min_rank=1),), _setitem_scalar, _KEY),
     _random("rand"),
     _random("randn"),

@@ -1,22 +1,18 @@
 """The property that every program must have, and the verdict on one program.
 
-`check` runs a program's history on Thunder without graphs and on Thunder with the target, and demands that a caller cannot
-tell them apart: raw bits, dtypes, shapes, strides, devices, requires_grad, shared memory, inputs written and inputs not to
-be written, gradients, generator positions, and results of earlier calls looked at again at the end. Against eager PyTorch,
-Thunder itself is judged, never the target: a difference there is a base fault, reported apart.
+`check` runs a program's history on Thunder without graphs and on Thunder with the target, and demands that a caller
+cannot tell them apart: raw bits, dtypes, shapes, strides, devices, requires_grad, shared memory, inputs written and
+inputs not to be written, gradients, generator positions, and results of earlier calls looked at again at the end.
+Against eager PyTorch, Thunder itself is judged, never the target: a difference there is a base fault, reported apart.
 
-It answers `incomparable`, never silently `ok`, where nothing can be said: Thunder refuses the program, both sides raise, or
-the un-graphed function differs from itself.
+It answers `incomparable`, never silently `ok`, where nothing can be said: Thunder refuses the program, both sides
+raise, or the un-graphed function differs from itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-
-import msgspec
-import torch
-from thunder.core.trace import TraceCtx
 
 from cgverify.diagnostics import VerificationError
 from cgverify.fuzzing.comparison import Difference, compare_records, is_near
@@ -40,6 +36,10 @@ from cgverify.fuzzing.structure import count_regions, find_faults
 from cgverify.fuzzing.targets import Target
 from cgverify.fuzzing.tracing import Form, build_trace
 from cgverify.fuzzing.values import FLOATS
+
+import msgspec
+import torch
+from thunder.core.trace import TraceCtx
 
 Status = Literal["ok", "fail", "incomparable"]
 
@@ -139,7 +139,8 @@ def check(
 def check_structure(program: Program, target: Target, *, form: Form = "dict") -> Verdict:
     """Judge the trace that the target makes of a program, without running it.
 
-    The static oracle of :mod:`cgverify.fuzzing.structure`; a target that verifies its own rewrites also runs its verifier.
+    The static oracle of :mod:`cgverify.fuzzing.structure`; a target that verifies its own rewrites also runs its
+    verifier.
     """
     resolved = resolve_program(program)
     if target.make is None:
@@ -243,6 +244,7 @@ class _Bench:
 
 def _widen(resolved: Resolved) -> Resolved:
     """Return the program with every floating-point dtype replaced by float64."""
+
     def wide(name: str) -> str:
         return "f64" if name in FLOATS else name
 

@@ -86,7 +86,7 @@ class Pool:
     def __init__(self) -> None:
         self.types: list[ValueType] = []
         self.statements: list[Statement] = []
-        # Storage classes that autograd has seen: a later write to one would make backward fail, as it does in eager PyTorch.
+        # Storage classes that autograd has seen: as in eager PyTorch, a later write to one would make backward fail.
         self.grad_storages: set[int] = set()
         self._storages = 0
 
@@ -145,14 +145,15 @@ class Pool:
         """
         operands = [self.types[n] for n in refs_in((args, tuple((kwargs or {}).values())))]
         tensors = [v for v in operands if isinstance(v, TensorType)]
-        if device is None:
-            device = next((v.device for v in tensors if v.rank), tensors[0].device if tensors else "cuda")
+        place: Device = device or next((v.device for v in (*_ranked(tensors), *tensors)), "cuda")
         fragile = any(v.fragile or (discrete and v.bound is None and not _is_exact(v)) for v in operands)
         drawn = random or any(v.drawn for v in operands)
         results = []
         for index, shape in enumerate(shapes):
             name = dtype if isinstance(dtype, str) else dtype[index]
-            made = TensorType(shape, name, device, self.new_storage(), writable, False, exact(bound, name), fragile, drawn)
+            made = TensorType(
+                shape, name, place, self.new_storage(), writable, False, exact(bound, name), fragile, drawn
+            )
             if made.is_float and any(v.needs_grad for v in tensors):
                 made = replace(made, needs_grad=True)
             if view_of is not None:
@@ -171,7 +172,13 @@ class Pool:
         return result
 
     def emit_write(
-        self, function: str, args: tuple[Any, ...], *, symbol: str | Symbol, bound: float | None = None, discrete: bool = False
+        self,
+        function: str,
+        args: tuple[Any, ...],
+        *,
+        symbol: str | Symbol,
+        bound: float | None = None,
+        discrete: bool = False,
     ) -> None:
         """Add a statement that writes its first argument in place; `symbol` computes the new content in a trace."""
         target = args[0]
@@ -200,6 +207,10 @@ class Pool:
         if not isinstance(symbol, Symbol):
             symbol = Symbol(symbol or function.rpartition(".")[2], args, kwargs or {})
         self.statements.append(Statement(function, args, kwargs or {}, results, symbol, writes, random))
+
+
+def _ranked(tensors: list[TensorType]) -> list[TensorType]:
+    return [value for value in tensors if value.rank]
 
 
 def _is_exact(value: ValueType) -> bool:

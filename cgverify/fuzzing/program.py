@@ -1,9 +1,9 @@
 """A random Thunder program as plain data, and its file format.
 
 A program is a list of inputs, a list of steps and a list of outputs, with the call history that makes it interesting.
-Steps are *total*: `args` are integers, taken modulo the values of the right type that exist when the step is reached, and
-a step for which there is none is skipped. So every sub-list of steps is a program, which is what lets a shrinker delete
-steps freely. :mod:`cgverify.fuzzing.resolution` gives each step its operands.
+Steps are *total*: `args` are integers, taken modulo the values of the right type that exist when the step is reached,
+and a step for which there is none is skipped. So every sub-list of steps is a program, which is what lets a shrinker
+delete steps freely. :mod:`cgverify.fuzzing.resolution` gives each step its operands.
 
 A program file is UTF-8 JSON, one object; the version number changes when old files would mean something else.
 """
@@ -13,10 +13,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import msgspec
-
 from cgverify.fuzzing.operations import OPERATIONS
 from cgverify.fuzzing.values import FLOATS
+
+import msgspec
 
 FORMAT = "cgverify-program"
 VERSION = 1
@@ -40,8 +40,8 @@ class Input(_Plain, kw_only=True, frozen=True):
     Attributes:
         shape: its sizes.
         dtype: `f32`, `f64`, `f16`, `bf16`, `i64`, `i32` or `bool`.
-        layout: its strides. `transposed` swaps the last two dimensions in memory, `strided` leaves gaps, `offset` starts
-            one element into its storage, `expanded` repeats one slice along the first dimension.
+        layout: its strides. `transposed` swaps the last two dimensions in memory, `strided` leaves gaps, `offset`
+            starts one element into its storage, `expanded` repeats one slice along the first dimension.
         device: `cuda`, or `cpu` for a tensor that stays on the host.
         role: `arg` comes anew with each call; `parameter` and `buffer` belong to a module and keep their address.
         alias_of: position of an earlier input of the same dtype and number of elements whose memory it shares.
@@ -72,7 +72,7 @@ class Step(_Plain, frozen=True):
 
     op: str
     args: tuple[int, ...] = ()
-    params: dict[str, Any] = {}  # noqa: RUF012  msgspec copies an empty default
+    params: dict[str, Any] = {}
 
 
 class Call(_Plain, frozen=True, tag="call", tag_field="do"):
@@ -133,7 +133,9 @@ PLAIN_HISTORY: History = (Call((1,)), Call((2,)), Call((3,)), Call((4,)))
 
 
 class Program(_Plain, kw_only=True, frozen=True):
-    """A program: inputs, steps, outputs (indices modulo the number of values, None for None), history, and why it is kept."""
+    """A program: inputs, steps, outputs (indices modulo the number of values, None for None), history, and why it is
+    kept.
+    """
 
     inputs: tuple[Input, ...]
     steps: tuple[Step, ...] = ()
@@ -175,7 +177,9 @@ def decode_program(text: str | bytes, source: str = "the program") -> Program:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProgramError(f"{source} is not JSON ({error}); a program file holds one JSON object") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ProgramError(f'{source} is not a program file: its "format" is not "{FORMAT}"; write programs with encode_program')
+        raise ProgramError(
+            f'{source} is not a program file: its "format" is not "{FORMAT}"; write programs with encode_program'
+        )
     if header.get("version") != VERSION:
         raise ProgramError(
             f"{source} has version {header.get('version')!r}, and this cgverify reads version {VERSION}; "
@@ -204,11 +208,17 @@ def check_program(program: Program, source: str = "the program") -> None:
     for position, step in enumerate(program.steps):
         operation = OPERATIONS.get(step.op)
         if operation is None:
-            raise ProgramError(f"{source}: step {position} has the unknown op {step.op!r}; use one of {', '.join(OPERATIONS)}")
+            raise ProgramError(
+                f"{source}: step {position} has the unknown op {step.op!r}; use one of {', '.join(OPERATIONS)}"
+            )
         for key, value in step.params.items():
             parameter = operation.parameters.get(key)
             if parameter is None:
                 known = ", ".join(operation.parameters) or "none"
-                raise ProgramError(f"{source}: step {position} ({step.op}) has the unknown parameter {key!r}; it takes: {known}")
+                raise ProgramError(
+                    f"{source}: step {position} ({step.op}) has the unknown parameter {key!r}; it takes: {known}"
+                )
             if not parameter.accepts(value):
-                raise ProgramError(f"{source}: step {position} ({step.op}) has {key}={value!r}; it must be {parameter.describe()}")
+                raise ProgramError(
+                    f"{source}: step {position} ({step.op}) has {key}={value!r}; it must be {parameter.describe()}"
+                )

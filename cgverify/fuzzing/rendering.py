@@ -40,7 +40,10 @@ def render_source(resolved: Resolved, name: str = "program") -> str:
     if not resolved.is_module:
         return "\n".join([f"def {name}({', '.join(arguments)}):", *(f"    {line}" for line in body)]) + "\n"
     members = [(f"x{n}", entry) for n, entry in enumerate(resolved.inputs) if entry.role != "arg"]
-    lines = [f"class {name}(torch.nn.Module):", f"    def __init__(self, {', '.join(member for member, _ in members)}):"]
+    lines = [
+        f"class {name}(torch.nn.Module):",
+        f"    def __init__(self, {', '.join(member for member, _ in members)}):",
+    ]
     lines.append("        super().__init__()")
     for member, entry in members:
         if entry.role == "parameter":

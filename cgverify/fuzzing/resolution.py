@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from cgverify.fuzzing.operations import OPERATIONS
 from cgverify.fuzzing.pool import Pool, Ref, Statement
 from cgverify.fuzzing.program import Input, Program, Step, check_program
+from cgverify.fuzzing.signatures import Operation
 from cgverify.fuzzing.values import TensorType, ValueType
 
 
@@ -19,7 +20,8 @@ class Resolved:
         types: of all values, inputs first.
         statements: in order.
         outputs: numbers of the values returned, None for None.
-        exact: whether every intermediate is an exactly representable integer, so that any correct kernel gives the same bits.
+        exact: whether every intermediate is an exactly representable integer, so that any correct kernel gives the
+            same bits.
     """
 
     inputs: tuple[Input, ...]
@@ -55,9 +57,9 @@ def resolve_program(program: Program) -> Resolved:
     """
     check_program(program)
     pool = Pool()
-    exact = _add_inputs(pool, program.inputs)
+    exact = add_inputs(pool, program.inputs)
     for step in program.steps:
-        _resolve_step(pool, step)
+        resolve_step(pool, step)
     exact = exact and all(_is_exact(kind) for kind in pool.types[len(program.inputs) :])
     outputs = tuple(None if n is None else n % len(pool.types) for n in program.outputs) if pool.types else ()
     visible = {n for n in outputs if n is not None} | set(range(len(program.inputs)))
@@ -65,7 +67,7 @@ def resolve_program(program: Program) -> Resolved:
     return Resolved(program.inputs, tuple(pool.types), statements, outputs, exact)
 
 
-def _add_inputs(pool: Pool, inputs: tuple[Input, ...]) -> bool:
+def add_inputs(pool: Pool, inputs: tuple[Input, ...]) -> bool:
     """Add the inputs as values; say whether all of them hold small integers."""
     trains = any(entry.trains for entry in inputs)
     for entry in inputs:
@@ -77,7 +79,11 @@ def _add_inputs(pool: Pool, inputs: tuple[Input, ...]) -> bool:
             pool.new_storage() if base is None else base.storage,
             writable=entry.layout != "expanded" and (base is None or base.writable),
             needs_grad=entry.trains,
-            bound=4.0 if entry.values == "integers" or entry.dtype in ("i64", "i32") else 1.0 if entry.dtype == "bool" else None,
+            bound=4.0
+            if entry.values == "integers" or entry.dtype in ("i64", "i32")
+            else 1.0
+            if entry.dtype == "bool"
+            else None,
         )
         # A module's parameter that needs no gradient may not be written either while other inputs are trained.
         pool.add(replace(kind, writable=False) if trains and entry.role == "parameter" else kind)
@@ -88,17 +94,25 @@ def _is_exact(kind: ValueType) -> bool:
     return kind.bound is not None or (isinstance(kind, TensorType) and not kind.is_float)
 
 
-def _resolve_step(pool: Pool, step: Step) -> None:
+def resolve_step(pool: Pool, step: Step) -> tuple[Ref, ...] | None:
+    """Add the statements of a step; return its operands, or None if it has to be left out."""
     operation = OPERATIONS[step.op]
     chosen: tuple[Ref, ...] = ()
-    for position, accepts in enumerate(operation.operands):
-        candidates = [Ref(n) for n in range(len(pool.types)) if accepts(pool, Ref(n), chosen)]
+    for position in range(len(operation.operands)):
+        candidates = find_candidates(pool, operation, position, chosen)
         if not candidates:
-            return
+            return None
         raw = step.args[position] if position < len(step.args) else 0
         chosen = (*chosen, candidates[raw % len(candidates)])
     params = {name: step.params.get(name, parameter.default) for name, parameter in operation.parameters.items()}
     operation.build(pool, chosen, params)
+    return chosen
+
+
+def find_candidates(pool: Pool, operation: Operation, position: int, chosen: tuple[Ref, ...]) -> list[Ref]:
+    """Return the values that an operand may be, given the operands chosen before it, in order."""
+    accepts = operation.operands[position]
+    return [Ref(number) for number in range(len(pool.types)) if accepts(pool, Ref(number), chosen)]
 
 
 def _without_dead_draws(

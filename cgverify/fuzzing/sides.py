@@ -1,7 +1,7 @@
 """Turns a program into the functions that are compared: eager, Thunder without graphs, Thunder with the transform.
 
-The `direct` path builds the trace and calls the transform on it, which is fast. The `jit` path goes through `thunder.jit`
-as a user does, and is the only one with gradients.
+The `direct` path builds the trace and calls the transform on it, which is fast. The `jit` path goes through
+`thunder.jit` as a user does, and is the only one with gradients.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-import msgspec
-import thunder
-import torch
-from thunder.core.trace import TraceCtx
-
 from cgverify.fuzzing.execution import Side
 from cgverify.fuzzing.program import Input
 from cgverify.fuzzing.rendering import compile_source, render_source
 from cgverify.fuzzing.resolution import Resolved
 from cgverify.fuzzing.tracing import Form, trace_callable
+
+import msgspec
+import thunder
+import torch
+from thunder.core.trace import TraceCtx
 
 Path = Literal["direct", "jit"]
 
@@ -88,7 +88,10 @@ def _module_side(resolved: Resolved, wrap: Callable[[Any], Any]) -> Side:
         def call(*tensors: torch.Tensor) -> Any:
             return function(*(tensor for tensor, role in zip(tensors, roles, strict=True) if role == "arg"))
 
-        return call, [t if role == "arg" else getattr(module, f"x{n}") for n, (t, role) in enumerate(zip(inputs, roles, strict=True))]
+        return call, [
+            t if role == "arg" else getattr(module, f"x{n}")
+            for n, (t, role) in enumerate(zip(inputs, roles, strict=True))
+        ]
 
     return side
 

@@ -106,7 +106,7 @@ def broadcastable(dtypes: tuple[str, ...] = NUMERIC, *, numbers: bool = True, ho
         value = pool.types[ref.value]
         first = pool.tensor(chosen[0])
         if isinstance(value, NumberType):
-            # Thunder refuses an integer read from a tensor beside floats: "float() argument must be ... not 'NoneType'".
+            # Thunder refuses an integer read from a tensor beside floats: "float() argument must be a string ...".
             return numbers and (value.kind == "float" or first.dtype in INTEGERS)
         from_host = host_scalar and value.device == "cpu" and value.rank == 0 < first.rank
         device_fits = value.device == first.device or from_host

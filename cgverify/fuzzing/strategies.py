@@ -1,24 +1,26 @@
 """Hypothesis strategies for programs: valid by construction, without filters, and without touching torch.
 
 Draws are ordered from plain to exotic, because a shrinker moves towards the first choice; what makes a program exotic
-(layouts, aliases, roles, gradients, banned families) shrinks to off. A program is a list of self-contained steps, which
-shrinks by deletion.
+(layouts, aliases, roles, gradients, banned families) shrinks to off. A program is a list of self-contained steps,
+which shrinks by deletion.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-from hypothesis import strategies as st
-
 from cgverify.fuzzing.histories import histories
 from cgverify.fuzzing.operations import FAMILIES, OPERATIONS
 from cgverify.fuzzing.program import Input, Program, Step
 from cgverify.fuzzing.signatures import Parameter
 
-MAX_STEPS = 24
+import msgspec
+from hypothesis import strategies as st
+
+MAX_STEPS = 30
 _BY_FAMILY = {family: [op for op in OPERATIONS.values() if op.family == family] for family in FAMILIES}
+_WEIGHTS = {"elementwise": 5, "reduction": 2, "view": 2, "number": 2, "in-place": 2}
+_OUTPUTS = (-1, -2, -3, 0, 1, 2, -4, -5, None, 5)
 _CHOICE = st.integers(0, 15)
 _WHOLES = ((3,), (2, 3), (3, 3), (2, 3, 4), (2, 1, 3), (4, 1), (1,), ())
 
@@ -37,12 +39,12 @@ def programs(
         history: whether to draw a call history; else the program has the plain one of four calls.
     """
     banned = draw(st.frozensets(st.sampled_from(FAMILIES[1:]), max_size=5))
-    families = [family for family in FAMILIES if family not in banned]
+    families = [family for family in FAMILIES if family not in banned for _ in range(_WEIGHTS.get(family, 1))]
     inputs = draw(_inputs(gradients, modules))
-    # Two lists, because Hypothesis draws short ones: about ten steps on average, and still none at least.
-    halves = [draw(st.lists(_steps(families), max_size=max_steps // 2)) for _ in range(2)]
-    steps = tuple(step for half in halves for step in half)
-    outputs = draw(st.lists(st.one_of(st.integers(-4, 9), st.none()), min_size=1, max_size=4))
+    # Three lists, because Hypothesis draws short ones: about ten steps on average, and still none at least.
+    thirds = [draw(st.lists(_steps(families), max_size=max_steps // 3)) for _ in range(3)]
+    steps = tuple(step for third in thirds for step in third)
+    outputs = draw(st.lists(st.sampled_from(_OUTPUTS), min_size=1, max_size=4))
     program = Program(inputs=inputs, steps=steps, outputs=tuple(outputs))
     if not history:
         return program
@@ -86,7 +88,9 @@ def _input(draw: st.DrawFn, shapes: tuple[tuple[int, ...], ...], trains: bool, o
     return Input(
         shape=draw(st.sampled_from(shapes)),
         dtype=draw(st.sampled_from(("f32", "f32", "f64", "i64", "bool", "bf16", "f16", "i32"))),
-        layout=draw(st.sampled_from(("contiguous", "transposed", "strided", "offset", "expanded"))) if exotic else "contiguous",
+        layout=draw(st.sampled_from(("contiguous", "transposed", "strided", "offset", "expanded")))
+        if exotic
+        else "contiguous",
         device=draw(st.sampled_from(("cuda", "cuda", "cuda", "cpu"))) if exotic else "cuda",
         role=draw(st.sampled_from(("arg", "parameter", "buffer"))) if owned else "arg",
         alias_of=draw(st.sampled_from((None, 0, 1))) if exotic else None,
@@ -97,7 +101,9 @@ def _input(draw: st.DrawFn, shapes: tuple[tuple[int, ...], ...], trains: bool, o
 
 
 def _without_impossible_alias(entry: Input, earlier: list[Input]) -> Input:
-    """Turn an alias that cannot be into an input of its own; aliases are arguments of the same dtype, size and device."""
+    """Turn an alias that cannot be into an input of its own; aliases are arguments of the same dtype, size and
+    device.
+    """
     base = None if entry.alias_of is None or entry.alias_of >= len(earlier) else earlier[entry.alias_of]
     if base is None or base.alias_of is not None or (base.role, entry.role) != ("arg", "arg"):
         return msgspec.structs.replace(entry, alias_of=None)

@@ -1,8 +1,9 @@
 """Checks a trace's text and its interface without running anything: the oracle of the static targets.
 
 It reads what Thunder executes, the text at print depth 1, with Python's own parser, and shares nothing with
-`cgverify.verifier`: straight-line definitions and uses, no use after a del, no double del, no local that hides a called
-global, the same parameters and the same RETURN as before. Bodies of regions are read the same way where the region shows them.
+`cgverify.verifier`: straight-line definitions and uses, no use after a del, no double del, no local that hides a
+called global, the same parameters and the same RETURN as before. Bodies of regions are read the same way where the
+region shows them.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def _flow_faults(function: ast.FunctionDef, known: set[str]) -> Iterator[str]:
         for node in names:
             if isinstance(node.ctx, ast.Del):
                 if node.id not in live:
-                    yield f"line {statement.lineno}: del of {node.id}, which is not defined" + (" any more" if node.id in dead else "")
+                    yield f"line {statement.lineno}: del of {node.id}, which is not defined" + (
+                        " any more" if node.id in dead else ""
+                    )
                 live.discard(node.id)
                 dead.add(node.id)
             elif isinstance(node.ctx, ast.Store):

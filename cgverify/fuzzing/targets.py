@@ -52,7 +52,9 @@ def find_target(name: str) -> Target:
     except ModuleNotFoundError as error:
         raise TargetError(f"target {name!r}: {error}; give a module that can be imported from here") from None
     except AttributeError:
-        raise TargetError(f"target {name!r}: module {module_name!r} has no {attribute!r}; name the transform in it") from None
+        raise TargetError(
+            f"target {name!r}: module {module_name!r} has no {attribute!r}; name the transform in it"
+        ) from None
     imports = f"from {module_name} import {attribute}"
     if not callable(found):
         return Target(name, imports, attribute, lambda: _checked(found, name))
@@ -69,6 +71,7 @@ def _known(name: str, module: str, attribute: str) -> Target:
 def _checked(transform: Any, name: str) -> Any:
     if not callable(getattr(transform, "transform_trace_post_optimization", None)):
         raise TargetError(
-            f"target {name!r} is a {type(transform).__name__}, which has no transform_trace_post_optimization; choose {CHOICES}"
+            f"target {name!r} is a {type(transform).__name__}, which has no transform_trace_post_optimization; "
+            f"choose {CHOICES}"
         )
     return transform

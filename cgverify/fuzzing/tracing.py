@@ -1,14 +1,18 @@
 """Builds the Thunder execution trace of a resolved program without tracing anything.
 
 Thunder's executor symbols are called under a trace, so every bound symbol has the metadata and the subsymbols that
-`thunder.jit` would give it; running `thunder.jit` itself costs about ten times more. In-place writes take the form that
-Thunder gives them: `update_aliases` over the storage class, the new content, a `copy_` into the old alias.
+`thunder.jit` would give it; running `thunder.jit` itself costs about ten times more. In-place writes take the form
+that Thunder gives them: `update_aliases` over the storage class, the new content, a `copy_` into the old alias.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
+
+from cgverify.fuzzing.pool import Dtype, On, Ref, Statement
+from cgverify.fuzzing.resolution import Resolved
+from cgverify.fuzzing.values import TORCH_DTYPES, TensorType, ValueType
 
 import torch
 from thunder.core import devices, dtypes, prims
@@ -18,10 +22,6 @@ from thunder.core.trace import TraceCtx, tracectx
 from thunder.core.transform_common import unwrap_return_value
 from thunder.executors import pythonex, torchex
 from thunder.executors.passes import del_last_used
-
-from cgverify.fuzzing.pool import Dtype, On, Ref, Statement
-from cgverify.fuzzing.resolution import Resolved
-from cgverify.fuzzing.values import TORCH_DTYPES, TensorType, ValueType
 
 Form = Literal["dict", "tuple"]
 """How RETURN looks: `dict` as inside thunder.jit (results and flat arguments), `tuple` as in the final trace."""
@@ -56,7 +56,9 @@ def build_trace(resolved: Resolved, form: Form = "dict") -> TraceCtx:
 
 
 def returned(resolved: Resolved) -> tuple[int, ...]:
-    """Return the numbers of the values the trace returns: the outputs without None and without repeats, as Thunder does."""
+    """Return the numbers of the values the trace returns: the outputs without None and without repeats, as Thunder
+    does.
+    """
     return tuple(dict.fromkeys(n for n in resolved.outputs if n is not None))
 
 
@@ -71,6 +73,26 @@ def trace_callable(trace: TraceCtx, resolved: Resolved, form: Form = "dict") -> 
         return tuple(None if place is None else results[place] for place in order)
 
     return call
+
+
+def find_symbol(statement: Statement) -> Any:
+    """Return the executor symbol that Thunder would use for a statement.
+
+    Where a module of Thunder defines a symbol by name it is the one that Thunder uses; a table entry of the same id
+    may stand for another function (`torch.dropout`, say, for `torch.nn.functional.dropout`).
+    """
+    name = statement.symbol.name
+    if statement.function.startswith("operator."):
+        return pythonex.ex.opmap[name]
+    return getattr(torchex, name, None) or torchex.ex.opmap[name]
+
+
+def symbol_path(statement: Statement) -> str:
+    """Return the Python expression for :func:`find_symbol`."""
+    name = statement.symbol.name
+    if statement.function.startswith("operator."):
+        return f'pythonex.ex.opmap["{name}"]'
+    return f"torchex.{name}" if getattr(torchex, name, None) is not None else f'torchex.ex.opmap["{name}"]'
 
 
 class _Builder:
@@ -103,10 +125,7 @@ class _Builder:
 
     def _compute(self, statement: Statement) -> Any:
         symbol = statement.symbol
-        if statement.function.startswith("operator."):
-            compute = pythonex.ex.opmap[symbol.name]
-        else:
-            compute = getattr(torchex, symbol.name, None) or torchex.ex.opmap[symbol.name]
+        compute = find_symbol(statement)
         args = [self._argument(arg) for arg in symbol.args]
         return compute(*args, **{key: self._argument(value) for key, value in symbol.kwargs.items()})
 

@@ -31,7 +31,15 @@ TORCH_DTYPES = {
 }
 
 # The largest n such that every integer of magnitude up to n is representable.
-EXACT_LIMIT = {"f32": 2.0**24, "f64": 2.0**53, "f16": 2.0**11, "bf16": 2.0**8, "i64": 2.0**62, "i32": 2.0**31 - 1, "bool": 1.0}
+EXACT_LIMIT = {
+    "f32": 2.0**24,
+    "f64": 2.0**53,
+    "f16": 2.0**11,
+    "bf16": 2.0**8,
+    "i64": 2.0**62,
+    "i32": 2.0**31 - 1,
+    "bool": 1.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,8 @@ class TensorType:
         writable: whether an in-place write is defined, which it is not where elements overlap.
         needs_grad: whether autograd tracks it.
         bound: every element is an integer of at most this magnitude and exactly representable; None if not known.
-        fragile: whether a rounding error may change it by more than its size (a comparison, a floor, an argmax before it).
+        fragile: whether a rounding error may change it by more than its size (a comparison, a floor, an argmax before
+            it).
         drawn: whether a random draw reaches it.
     """
 
@@ -112,7 +121,8 @@ def broadcast(*shapes: Shape) -> Shape | None:
 def promote(*operands: ValueType | Scalar) -> str:
     """Return the dtype that torch computes with, given tensors, number values and literals.
 
-    Source: torch's ``result_type``: tensors with dimensions decide, unless a 0-d tensor, or after that a number, is of a
+    Source: torch's ``result_type``: tensors with dimensions decide, unless a 0-d tensor, or after that a number, is
+        of a
     higher category (bool, integer, float).
     """
     ranked = [v.dtype for v in operands if isinstance(v, TensorType) and v.rank]

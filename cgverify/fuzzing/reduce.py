@@ -1,0 +1,157 @@
+"""Makes a failing program small: fewer steps, fewer and plainer inputs, a shorter history.
+
+It works after Hypothesis, or instead of it, on the program itself, so it knows what is plainer: an operand that
+disappears is replaced by what its step read, shapes shrink to sizes 1 and 2, dtypes to float32, layouts to
+contiguous.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cgverify.fuzzing.choices import Choices, encode_choices, read_choices, without_input, without_step
+from cgverify.fuzzing.program import PLAIN_HISTORY, Call, Input, Program, Step
+
+import msgspec
+
+SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (2,), (3,), (2, 2), (2, 3))
+
+
+def reduce_program(
+    program: Program, fails: Callable[[Program], bool], *, seconds: float = 20.0, attempts: int = 600
+) -> Program:
+    """Return a program that still fails and of which no single simplification tried here does.
+
+    Args:
+        program: a program for which `fails` holds.
+        fails: whether a program shows the failure in question.
+        seconds: time after which the best so far is returned.
+        attempts: calls of `fails` after which it is.
+    """
+    deadline = time.monotonic() + seconds
+    best = encode_choices(read_choices(program))
+    if not fails(best):
+        best = program
+    changed = True
+    while changed:
+        changed = False
+        for candidate in _simpler(best):
+            if attempts <= 0 or time.monotonic() > deadline:
+                return best
+            if candidate == best or measure(candidate) >= measure(best):
+                continue
+            attempts -= 1
+            if fails(candidate):
+                best, changed = candidate, True
+                break
+    return best
+
+
+def measure(program: Program) -> tuple[Any, ...]:
+    """Return how big a program is: the smaller tuple is the plainer program."""
+    inputs = program.inputs
+    plain = Input(shape=())
+    oddities = sum(
+        getattr(entry, name) != getattr(plain, name)
+        for entry in inputs
+        for name in ("layout", "device", "role", "alias_of", "requires_grad", "seed")
+    )
+    dtypes = sum(("f32", "f64", "i64", "bool", "bf16", "f16", "i32").index(entry.dtype) for entry in inputs)
+    values = sum(("integers", "normal", "special").index(entry.values) for entry in inputs)
+    elements = sum(sum(entry.shape) + len(entry.shape) for entry in inputs)
+    params = sum(len(step.params) for step in program.steps)
+    args = sum(sum(abs(arg) for arg in step.args) for step in program.steps)
+    nones = sum(output is None for output in program.outputs)
+    events = len(program.history), sum(not isinstance(event, Call) for event in program.history)
+    outputs = len(program.outputs), nones
+    return len(program.steps), len(inputs), outputs, events, oddities, dtypes, values, params, elements, args
+
+
+def _simpler(program: Program) -> Iterator[Program]:
+    """Yield simplifications of a program, the most promising first."""
+    choices = read_choices(program)
+    yield from _fewer_steps(choices)
+    yield from map(encode_choices, (without_input(choices, n) for n in reversed(range(len(choices.inputs)))))
+    yield from _fewer_outputs(program)
+    yield from _shorter_histories(program)
+    yield from _plainer_inputs(choices)
+    yield from _plainer_steps(program)
+
+
+def _fewer_steps(choices: Choices) -> Iterator[Program]:
+    count = len(choices.steps)
+    size = count // 2
+    while size > 1:
+        for start in range(0, count, size):
+            rest = choices
+            for position in reversed(range(start, min(start + size, count))):
+                rest = without_step(rest, position)
+            yield encode_choices(rest)
+        size //= 2
+    for position in reversed(range(count)):
+        yield encode_choices(without_step(choices, position))
+
+
+def _fewer_outputs(program: Program) -> Iterator[Program]:
+    for position in reversed(range(len(program.outputs))):
+        outputs = (*program.outputs[:position], *program.outputs[position + 1 :])
+        yield msgspec.structs.replace(program, outputs=outputs)
+
+
+def _shorter_histories(program: Program) -> Iterator[Program]:
+    history = program.history
+    for shorter in (PLAIN_HISTORY[:1], PLAIN_HISTORY[:2], PLAIN_HISTORY[:3], PLAIN_HISTORY):
+        yield msgspec.structs.replace(program, history=shorter)
+    for position in reversed(range(len(history))):
+        yield msgspec.structs.replace(program, history=(*history[:position], *history[position + 1 :]))
+
+
+def _plainer_inputs(choices: Choices) -> Iterator[Program]:
+    """Change one property of one input, or the shape of all, keeping every operand that still fits."""
+    entries = [entry for _, entry in choices.inputs]
+    for shape in SHAPES:
+        yield _with_inputs(choices, [msgspec.structs.replace(entry, shape=shape) for entry in entries])
+    for position, entry in enumerate(entries):
+        for change in _plainer_input(entry):
+            changed = msgspec.structs.replace(entry, **change)
+            yield _with_inputs(choices, [*entries[:position], changed, *entries[position + 1 :]])
+
+
+def _plainer_input(entry: Input) -> Iterator[dict[str, Any]]:
+    yield {"layout": "contiguous"}
+    yield {"alias_of": None}
+    yield {"role": "arg"}
+    yield {"device": "cuda"}
+    yield {"requires_grad": False}
+    yield {"dtype": "f32"}
+    yield {"dtype": "f64"}
+    yield {"dtype": "i64"}
+    yield {"values": "integers"}
+    yield {"values": "normal"}
+    yield {"seed": 0}
+    for shape in SHAPES:
+        yield {"shape": shape}
+
+
+def _with_inputs(choices: Choices, entries: list[Input]) -> Program:
+    identities = [identity for identity, _ in choices.inputs]
+    numbered = tuple(zip(identities, entries, strict=True))
+    return encode_choices(Choices(numbered, choices.steps, choices.outputs, choices.program))
+
+
+def _plainer_steps(program: Program) -> Iterator[Program]:
+    for position, step in enumerate(program.steps):
+        for name in step.params:
+            params = {key: value for key, value in step.params.items() if key != name}
+            yield _with_step(program, position, Step(step.op, step.args, params))
+        for place, arg in enumerate(step.args):
+            for smaller in range(min(arg, 3)):
+                args = (*step.args[:place], smaller, *step.args[place + 1 :])
+                yield _with_step(program, position, Step(step.op, args, step.params))
+
+
+def _with_step(program: Program, position: int, step: Step) -> Program:
+    steps = (*program.steps[:position], step, *program.steps[position + 1 :])
+    return msgspec.structs.replace(program, steps=steps)
