@@ -16,14 +16,16 @@ def _names(text: str) -> frozenset[str]:
 # input where there is nothing to do, and Python wrappers around views.
 MAY_RETURN_ARGUMENT = _names(
     """
-    __getitem__ alpha_dropout atleast_1d atleast_2d atleast_3d bitcast broadcast_in_dim broadcast_to cartesian_prod
-    conj conj_physical convert_element_type dropout dropout1d dropout2d dropout3d feature_alpha_dropout
-    feature_dropout real ravel reshape slice stride_order unsafe_chunk unsafe_split unsafe_split_with_sizes
-    update_bucket_view view_of bool int double half bfloat16 byte char short cdouble cfloat chalf
+    __getitem__ alpha_dropout bitcast broadcast_in_dim broadcast_to conj conj_physical convert_element_type dropout
+    dropout1d dropout2d dropout3d feature_alpha_dropout feature_dropout real ravel reshape resize resize_as slice
+    sum_to_size to_dense stride_order unsafe_chunk unsafe_split unsafe_split_with_sizes update_bucket_view view_of
+    bool int double half bfloat16 byte char short cdouble cfloat chalf
     """
 )
 # As above, for every tensor argument.
-MAY_RETURN_ANY_ARGUMENT = frozenset({"broadcast_tensors", "meshgrid"})
+MAY_RETURN_ANY_ARGUMENT = _names("atleast_1d atleast_2d atleast_3d broadcast_tensors cartesian_prod meshgrid")
+# As above, if there is but one tensor argument.
+MAY_RETURN_ONLY_ARGUMENT = frozenset({"einsum"})
 
 # Ops whose Python form returns its argument, the very object.
 IDENTITIES = frozenset({"update_aliases", "shallow_copy"})

@@ -24,6 +24,7 @@ from typing import Any
 from cgverify.verifier import optables as tables
 
 import torch
+from thunder.core.devices import Device
 from thunder.core.prims import PrimIDs
 from thunder.core.proxies import CollectionProxy, NumberProxy, Proxy, ProxyTag, TensorProxy
 from thunder.core.symbol import BoundSymbol, Symbol
@@ -61,6 +62,7 @@ class Signature:
         views: argument positions whose memory results may share; -1 stands for all.
         writes: argument positions written.
         identity: results are the arguments themselves.
+        lone: results share memory only with an argument that is the only tensor.
         conversion: results share memory only if dtype and device stay.
         random: draws random numbers, but for the switches in `off`.
         off: (position, name, value): draws nothing when that argument has that value.
@@ -75,6 +77,7 @@ class Signature:
     views: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     identity: bool = False
+    lone: bool = False
     conversion: bool = False
     random: bool = False
     off: tuple[tuple[int, str, object], ...] = ()
@@ -214,7 +217,7 @@ def _torch_signature(name: str) -> Signature:
     tags = {tag for overload in overloads for tag in overload.tags}
     conversion = name in tables.CONVERSIONS
     views = _annotated(overloads, lambda alias: not alias.is_write)
-    if name in tables.MAY_RETURN_ANY_ARGUMENT:
+    if name in tables.MAY_RETURN_ANY_ARGUMENT or name in tables.MAY_RETURN_ONLY_ARGUMENT:
         views = (_ANY,)
     elif not views and (name in tables.MAY_RETURN_ARGUMENT or conversion):
         views = (0,)
@@ -225,6 +228,7 @@ def _torch_signature(name: str) -> Signature:
         known=bool(overloads or views or tabled or sync or name in tables.HOST_TRANSFERS | tables.CAPTURE_UNCERTAIN),
         views=views,
         writes=writes,
+        lone=name in tables.MAY_RETURN_ONLY_ARGUMENT,
         conversion=conversion,
         random=name in tables.UNTAGGED_RANDOM or torch.Tag.nondeterministic_seeded in tags,
         off=_switches(overloads),
@@ -330,6 +334,8 @@ class _Gather:
                 if bsym is self.top and output.name != argument.name:
                     self.identities[output.name] = argument.name
             return
+        if rule.lone and sum(isinstance(p, TensorProxy) for p in arguments) > 1:
+            return
         if rule.conversion:
             if bsym.kwargs.get("copy") is True:
                 return
@@ -352,13 +358,13 @@ class _Gather:
 
     def check_arguments(self, name: str, bsym: BoundSymbol) -> None:
         """Effects that depend on the arguments: device crossings and indexing."""
-        devices = {device_of(p) for p in bsym.flat_proxy_args if isinstance(p, TensorProxy)}
+        devices = {p.device for p in bsym.flat_proxy_args if isinstance(p, TensorProxy)}
         for output in bsym.flat_proxy_outs:
-            if isinstance(output, TensorProxy) and devices and device_of(output) not in devices:
-                self.transfer = self.transfer or (
-                    f"`{name}` copies between {', '.join(sorted(devices))} and {device_of(output)}"
-                )
-        reason = _indexing(base_name(bsym.sym), bsym)
+            if devices and isinstance(output, TensorProxy) and output.device not in devices:
+                sources = ", ".join(sorted(_device_name(device) for device in devices))
+                self.transfer = self.transfer or f"`{name}` copies between {sources} and {device_of(output)}"
+        plain = base_name(bsym.sym)
+        reason = _indexing(plain, bsym) if plain in _INDEXING else ""
         if reason:
             self.sync = self.sync or f"`{name}` makes the host wait: {reason}"
 
@@ -419,6 +425,9 @@ def _same_format(a: Proxy, b: Proxy) -> bool:
     return a.dtype == b.dtype and device_of(a) == device_of(b)
 
 
+_INDEXING = frozenset({"one_hot", "repeat_interleave", "__getitem__", "getitem", "copy_with_setitem", "index_put"})
+
+
 def _indexing(name: str, bsym: BoundSymbol) -> str:
     """Why an indexing op waits or transfers with these arguments, or empty."""
     if name == "one_hot":
@@ -426,8 +435,6 @@ def _indexing(name: str, bsym: BoundSymbol) -> str:
         return "without num_classes it reads the largest class" if classes == -1 else ""
     if name == "repeat_interleave" and len(bsym.args) > 1 and isinstance(bsym.args[1], TensorProxy):
         return "" if bsym.kwargs.get("output_size") is not None else "it sums the repeats on the host"
-    if name not in ("__getitem__", "getitem", "copy_with_setitem", "index_put"):
-        return ""
     key = bsym.args[1] if len(bsym.args) > 1 else None
     writes_scalar = name == "copy_with_setitem" and not isinstance(bsym.args[-1], TensorProxy)
     for part in key if isinstance(key, tuple) else (key,):
@@ -460,7 +467,12 @@ def flat_proxies(tree: object) -> Iterator[Proxy]:
 
 def device_of(proxy: Proxy) -> str:
     """`cuda:0`, `cpu`, ... for a tensor; empty for anything else."""
-    return str(proxy.device.device_str()) if isinstance(proxy, TensorProxy) else ""
+    return _device_name(proxy.device) if isinstance(proxy, TensorProxy) else ""
+
+
+@cache
+def _device_name(device: Device) -> str:
+    return str(device.device_str())
 
 
 def is_host(proxy: Proxy) -> bool:

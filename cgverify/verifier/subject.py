@@ -122,9 +122,21 @@ class Program:
             return self.region.text
         return parse_text(self.view.trace.python(print_depth=1), self.name)
 
+    def provides(self, name: str) -> bool:
+        """Whether the text is executed with a global of this name."""
+        return name in self._brought or name in self._context
+
     @cached_property
-    def context(self) -> dict[str, Any]:
-        """The globals that the text is executed with."""
+    def _brought(self) -> frozenset[str]:
+        """Globals that the bound symbols brought when they were printed."""
+        brought: set[str] = set()
+        for op in self.ops:
+            brought.update(op.bsym._call_ctx or (), op.bsym._import_ctx, op.bsym._object_ctx)
+        return frozenset(brought)
+
+    @cached_property
+    def _context(self) -> dict[str, Any]:
+        """All globals that the text is executed with; to ask for them prints every bound symbol."""
         context: dict[str, Any] = self.view.trace.python_ctx()
         return context
 

@@ -12,12 +12,26 @@ import builtins
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from cgverify.ir import Op, OpKind
 from cgverify.verifier.semantics import Proxy, torch_literal
 
 _ALWAYS_THERE = frozenset(dir(builtins)) | {"thunder", "__function_obj", "torch", "no_autocast"}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a body does with names, without repeats, in order.
+
+    Attributes:
+        loaded: names it loads.
+        roots: names it calls, or asks for an attribute.
+    """
+
+    loaded: tuple[str, ...]
+    roots: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,23 +56,30 @@ class Text:
     local: frozenset[str]
     imported: frozenset[str]
 
-    def shadowed(self) -> Iterator[tuple[str, int]]:
-        """Local names that are called, or asked for an attribute, like a global; with the statement's position."""
-        for position, statement in enumerate(self.statements):
-            for node in ast.walk(statement):
-                target = node.func if isinstance(node, ast.Call) else node if isinstance(node, ast.Attribute) else None
-                root = None if target is None else _root(target)
-                if root in self.local and root is not None:
-                    yield root, position
-                    break
+    def shadowed(self) -> Iterator[str]:
+        """Local names that are called, or asked for an attribute, like a global."""
+        return (name for name in self.usage.roots if name in self.local)
 
-    def unresolved(self, context: dict[str, Any]) -> Iterator[tuple[str, int]]:
-        """Names the body loads that are neither local nor in reach, with the statement's position."""
-        reach = self.local | self.imported | _ALWAYS_THERE | context.keys()
-        for position, statement in enumerate(self.statements):
+    def unresolved(self) -> Iterator[str]:
+        """Names the body loads that are neither local nor imported nor always there."""
+        reach = self.local | self.imported | _ALWAYS_THERE
+        return (name for name in self.usage.loaded if name not in reach)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What the body does with names, from one walk."""
+        loaded: dict[str, None] = {}
+        roots: dict[str, None] = {}
+        for statement in self.statements:
             for node in ast.walk(statement):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in reach:
-                    yield node.id, position
+                if isinstance(node, ast.Name):
+                    if isinstance(node.ctx, ast.Load):
+                        loaded[node.id] = None
+                elif isinstance(node, (ast.Call, ast.Attribute)):
+                    target = node.func if isinstance(node, ast.Call) else node.value
+                    if isinstance(target, ast.Name):
+                        roots[target.id] = None
+        return Usage(tuple(loaded), tuple(roots))
 
     @property
     def statements(self) -> list[ast.stmt]:
@@ -188,9 +209,3 @@ def _equal(said: Any, meant: Any) -> bool:
     if isinstance(said, float) and isinstance(meant, float) and math.isnan(said):
         return math.isnan(meant)
     return type(said) is type(meant) and bool(said == meant)
-
-
-def _root(node: ast.expr) -> str | None:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None

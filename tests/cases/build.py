@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from cgverify.fuzzing import edits
+from cgverify.plan import InputRole, OutputRole, Region, RegionInput, RegionOutput
+from cgverify.verifier.contracts import Contract
 from tests.builders import TraceBuilder
+
 from thunder.core import prims
 from thunder.core.codeutils import SigInfo
 from thunder.core.symbol import BoundSymbol, Symbol
 from thunder.core.trace import TraceCtx
-
-from cgverify.fuzzing import edits
-from cgverify.plan import InputRole, OutputRole, Region, RegionInput, RegionOutput
-from cgverify.verifier.contracts import Contract
 
 Pair = tuple[TraceCtx, TraceCtx]
 

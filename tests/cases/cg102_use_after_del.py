@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cases.build import Pair, after_op, bad, chain, edited_body, fuse, good
-
 from cgverify.fuzzing import edits
+from tests.cases.build import Pair, after_op, bad, chain, edited_body, fuse, good
 
 
 @good

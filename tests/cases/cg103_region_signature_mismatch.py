@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, bare, chain, fuse, good
-
-from cgverify.fuzzing import edits
 
 
 @good

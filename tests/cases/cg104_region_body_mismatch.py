@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.cases.build import Pair, bad, chain, fuse, good
-
 from cgverify.fuzzing import edits
+from tests.cases.build import Pair, bad, chain, fuse, good
 
 
 @good

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, chain, fuse, good, without
-from thunder.core import dtypes
 
-from cgverify.fuzzing import edits
+from thunder.core import dtypes
 
 
 @good

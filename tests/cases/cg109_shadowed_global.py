@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, chain, fuse, good
-
-from cgverify.fuzzing import edits
 
 
 @good

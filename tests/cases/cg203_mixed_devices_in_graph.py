@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, fuse, good
+
 from thunder.core.trace import TraceCtx
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, fuse, good
+
 from thunder.core.proxies import TensorProxy
 from thunder.core.trace import TraceCtx
-
-from cgverify.fuzzing import edits
 
 
 def _nonzero() -> TraceCtx:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.builders import TraceBuilder
-from tests.cases.build import Pair, bad, fuse, good, good_under
-from thunder.core.proxies import TensorProxy
-from thunder.core.trace import TraceCtx
-
 from cgverify.fuzzing import edits
 from cgverify.verifier.contracts import CGVERIFY
+from tests.builders import TraceBuilder
+from tests.cases.build import Pair, bad, fuse, good, good_under
+
+from thunder.core.proxies import TensorProxy
+from thunder.core.trace import TraceCtx
 
 
 def _mystery() -> TraceCtx:

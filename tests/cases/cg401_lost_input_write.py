@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, bare, edited_body, fuse, good, without
+
 from thunder.core.trace import TraceCtx
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cgverify.verifier.contracts import CGVERIFY
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, fuse, good
-from thunder.core.trace import TraceCtx
 
-from cgverify.verifier.contracts import CGVERIFY
+from thunder.core.trace import TraceCtx
 
 
 def _count() -> TraceCtx:

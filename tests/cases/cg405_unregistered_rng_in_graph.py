@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, fuse, good
+
+import torch
 from thunder.core.trace import TraceCtx
 
 

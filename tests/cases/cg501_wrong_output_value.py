@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, chain, edited_body, fuse, good
-from thunder.executors import torchex
 
-from cgverify.fuzzing import edits
+from thunder.executors import torchex
 
 
 @good

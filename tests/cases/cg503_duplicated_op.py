@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, after_op, bad, chain, fuse, good
-from thunder.core.proxies import TensorProxy
 
-from cgverify.fuzzing import edits
+from thunder.core.proxies import TensorProxy
 
 
 @good

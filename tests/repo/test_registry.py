@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from cgverify.fuzzing.mutators import MUTATORS
 from cgverify.verifier import registry, rules
 from tests import test_cases
 from tests.cases.build import CASES
+
+import pytest
 
 RULES = registry.rules()
 # A rule names the fault, never the remedy: it must read well after "allow ...".

@@ -337,9 +337,9 @@ def text_does_not_compile(subject: Subject) -> Iterator[Finding]:
             )
             continue
         undefined = {fault.name for fault in program.faults if fault.kind is Fault.UNDEFINED}
-        for name in dict.fromkeys(name for name, _ in text.unresolved(program.context)):
-            if name in undefined:
-                continue  # CG101 tells it
+        for name in text.unresolved():
+            if name in undefined or program.provides(name):
+                continue  # CG101 tells of the undefined ones
             op = program.op_naming(name)
             yield Finding(
                 f"the text of `{program.name}` uses `{name}`, which nothing defines",
@@ -371,7 +371,7 @@ def shadowed_global(subject: Subject) -> Iterator[Finding]:
     """
     for program in subject.programs:
         if program.text is not None:
-            for name in dict.fromkeys(name for name, _ in program.text.shadowed()):
+            for name in program.text.shadowed():
                 op = program.op_defining(name)
                 yield Finding(
                     f"the value `{name}` of `{program.name}` hides the global `{name}` that its text calls",
