@@ -129,6 +129,8 @@ def _cuda_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
         "_cuda_setStream": set_stream,
         "_cuda_emptyCache": allocator.trim,
         "_host_emptyCache": nothing,
+        "_cuda_endAllocateToPool": nothing,  # an emulated capture that fails lets go of its pool by itself
+        "_cuda_releasePool": nothing,
         "_cuda_memoryStats": lambda device: memory_statistics.nested(allocator),
         "_cuda_resetPeakMemoryStats": lambda device: allocator.reset_peaks(),
         "_cuda_resetAccumulatedMemoryStats": lambda device: allocator.reset_accumulated(),

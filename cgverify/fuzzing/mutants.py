@@ -2,9 +2,9 @@
 
 Each mutant is cgverify's own transform with one decision turned wrong, as a Thunder `Transform` that can be put under
 test like any other (`--cgverify-target cgverify.fuzzing.mutants:StaleInput`). Its verifier is off, so that the fault
-gets as far as it can. A *static* fault shows in the emitted trace and carries the code by which the verifier must reject
-it; an *emulated* one shows when the calls are made on the emulation as on a GPU; a *gpu* one needs real hardware to
-show.
+gets as far as it can. A *static* fault shows in the emitted trace and carries the code by which the verifier must
+reject it; an *emulated* one shows when the calls are made on the emulation as on a GPU; a *gpu* one needs real hardware
+to show.
 
 Faults are planted by replacing names in the transform's and the runtime's modules while the mutant is at work: during
 the rewrite, or during each call of a region.
@@ -23,6 +23,7 @@ from cgverify.api import CUDAGraphTransform
 from cgverify.ir import Op, TraceView
 from cgverify.plan import InputRole, Region
 from cgverify.runtime import graph as graph_module
+from cgverify.runtime import pool as pool_module
 from cgverify.runtime import region as region_module
 from cgverify.runtime.graph import CapturedGraph, Result
 from cgverify.runtime.guards import Refusal, describe
@@ -339,12 +340,12 @@ class FrozenResults(Mutant):
     in_call = ((region_module, "CapturedGraph", _FrozenAtFirst),)
 
 
-def _aligned_like(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+def _aligned_in(store: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    return store.view(tensor.dtype).as_strided(tensor.size(), tensor.stride())
 
 
 class IgnoredAlignment(Mutant):
     """Static buffers are aligned better than the caller's tensors: kernels vectorise and so sum in another order."""
 
     shows = "gpu"
-    in_call = ((graph_module, "buffer_like", _aligned_like),)
+    in_call = ((pool_module, "buffer_in", _aligned_in),)

@@ -15,13 +15,12 @@ from cgverify.plan import InputRole, Region
 from cgverify.runtime.guards import Refusal
 from cgverify.runtime.layout import (
     ALIGNMENT,
-    buffer_like,
     copyable,
     may_overlap_itself,
     span,
     storage_address,
 )
-from cgverify.runtime.pool import LOCK, capture, dispose
+from cgverify.runtime.pool import LOCK, Pool
 
 import torch
 
@@ -61,28 +60,30 @@ class CapturedGraph:
         body: what to capture; called once, on static buffers.
         args: the call's arguments: they give sizes, strides, alignments, and the addresses of static inputs.
         copied: positions of static inputs that are copied because their address did not stay.
+        pool: where the graph's memory comes from.
 
     Raises:
         CaptureRefusedError: a result aliases an input in a way that no view can reproduce.
         Exception: whatever the capture raised.
     """
 
-    def __init__(self, region: Region, body: Body, args: Sequence[torch.Tensor], copied: frozenset[int]) -> None:
-        self.device = torch.device(region.device)
-        self._index: int = self.device.index
+    def __init__(
+        self, region: Region, body: Body, args: Sequence[torch.Tensor], copied: frozenset[int], pool: Pool
+    ) -> None:
+        self.device = pool.device
+        self._pool = pool
         allocated = torch.cuda.memory_allocated(self.device)
         in_place = [entry.role is InputRole.STATIC and k not in copied for k, entry in enumerate(region.inputs)]
         self._copied = [k for k, stays in enumerate(in_place) if not stays and args[k].numel()]
         self._written_back = [k for k in self._copied if region.inputs[k].written]
         self._written_in_place = [k for k, stays in enumerate(in_place) if stays and region.inputs[k].written]
-        buffers = [arg if stays else buffer_like(arg) for stays, arg in zip(in_place, args, strict=True)]
+        standing_in = iter(pool.buffers_like([arg for stays, arg in zip(in_place, args, strict=True) if not stays]))
+        buffers = [arg if stays else next(standing_in) for stays, arg in zip(in_place, args, strict=True)]
         self._sinks = [copyable(buffers[k]) for k in self._copied]
         self._narrowed = [sink is not buffers[k] for k, sink in zip(self._copied, self._sinks, strict=True)]
         self._buffers = {k: buffers[k] for k in self._copied}
-        graph, results = capture(body, buffers, self.device)
+        graph, results = pool.capture(body, buffers)
         self._graph: torch.cuda.CUDAGraph | None = graph
-        self._stream = torch.cuda.current_stream(self.device)
-        self._raw_stream = self._stream.cuda_stream
         self._fresh: list[torch.Tensor] = []  # results in graph memory, each alone in its storage
         self._blocks: list[_Block] = []
         # a body may return one tensor under two names; the caller then gets one tensor under two names
@@ -101,8 +102,7 @@ class CapturedGraph:
         """
         if self._graph is None:
             raise RuntimeError("this graph was closed: drop the jitted function or keep its transform alive")
-        if torch._C._cuda_getCurrentRawStream(self._index) != self._raw_stream:
-            self._move_to_current_stream()
+        self._pool.enter()
         if self._copied:
             torch._foreach_copy_(self._sinks, self._sources(args))
         self._graph.replay()
@@ -131,19 +131,13 @@ class CapturedGraph:
         with LOCK:
             graph, self._graph = self._graph, None
             if graph is not None:
-                dispose(graph, self._stream)
+                self._pool.dispose(graph)
             self._sinks, self._fresh, self._blocks, self._results, self._buffers = [], [], [], [], {}
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # bound early: at interpreter exit this module's globals are gone before its last graph
         if getattr(self, "_graph", None) is not None and not is_finalizing():
             self.close()
-
-    def _move_to_current_stream(self) -> None:
-        """Orders what this thread's current stream does next after everything enqueued where the last call was made."""
-        stream = torch.cuda.current_stream(self.device)
-        stream.wait_stream(self._stream)
-        self._stream, self._raw_stream = stream, stream.cuda_stream
 
     def _sources(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [

@@ -64,6 +64,17 @@ def buffer_like(tensor: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(tensor.size(), tensor.stride(), lead)
 
 
+def buffer_in(store: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """A view of the bytes in `store` with the size, strides, dtype and alignment of `tensor`.
+
+    Args:
+        store: flat uint8 memory at an address that is a multiple of `ALIGNMENT`, its length one too.
+        tensor: what the view stands in for.
+    """
+    lead = alignment(tensor) // tensor.element_size()
+    return store.view(tensor.dtype).as_strided(tensor.size(), tensor.stride(), lead)
+
+
 def byte_range(tensor: torch.Tensor) -> tuple[int, int]:
     """First address touched and one past the last; equal for an empty tensor."""
     start = tensor.data_ptr()

@@ -1,4 +1,4 @@
-"""Capturing a body on a side stream, and leaving stream, generator and allocator as they were if that fails.
+"""Memory pools as exclusion domains, and captures that leave stream, generator and allocator usable if they fail.
 
 `torch.cuda.graph` is not used: when a capture fails, its `__exit__` raises before it restores the caller's stream.
 One process-wide lock serialises captures, replays and graph destruction: torch registers every graph with the
@@ -10,64 +10,140 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span
 
 import torch
 
 LOCK = threading.RLock()
 
 _streams: dict[torch.device, torch.cuda.Stream] = {}
-_waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Stream]] = []
+_waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Stream, list[torch.Tensor]]] = []
 
 
-def capture(
-    body: Callable[..., Sequence[torch.Tensor]], buffers: Sequence[torch.Tensor], device: torch.device
-) -> tuple[torch.cuda.CUDAGraph, Sequence[torch.Tensor]]:
-    """Captures `body(*buffers)` in memory of its own; nothing is executed.
+class Pool:
+    """One exclusion domain: device memory of graphs that never run at the same time.
 
-    Returns:
-        The graph and the body's results, which lie in the graph's memory or in `buffers`.
+    Graphs of one pool use the same scratch memory, and the same static buffers where those are large enough. That is
+    safe because nothing stays live in the pool between calls: under the lock, each call copies in, replays and copies
+    out, ordered on the device after the call before it (`enter`).
 
-    Raises:
-        Exception: whatever the capture raised. Stream, generator and allocator are usable again by then.
+    Attributes:
+        device: where the memory is.
     """
-    _dispose_of_waiting()
-    graph = torch.cuda.CUDAGraph()
-    caller = torch.cuda.current_stream(device)
-    stream = _capture_stream(device)
-    stream.wait_stream(caller)
-    try:
-        with torch.cuda.stream(stream), _garbage_collection_paused():
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                results = body(*buffers)
-            except BaseException:
-                # the error that matters is the body's; ending an invalidated capture raises a second one
-                with contextlib.suppress(RuntimeError):
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._handle = torch.cuda.graph_pool_handle()
+        self._stream = torch.cuda.current_stream(device)
+        self._raw_stream: int = self._stream.cuda_stream
+        self._stores: list[torch.Tensor] = []
+        self._graphs = 0
+
+    def enter(self) -> None:
+        """Orders what this thread's current stream does next after everything enqueued by the last call."""
+        if torch._C._cuda_getCurrentRawStream(self.device.index) != self._raw_stream:
+            stream = torch.cuda.current_stream(self.device)
+            stream.wait_stream(self._stream)
+            self._stream, self._raw_stream = stream, stream.cuda_stream
+
+    def buffers_like(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Static buffers for one graph: uninitialised, with each tensor's size, strides, dtype and alignment.
+
+        The buffers do not overlap each other, but may overlap those of other graphs of the pool: each takes the
+        smallest store of another graph that is large enough and at most twice as large, or else a new one.
+        """
+        spare = sorted(self._stores, key=torch.Tensor.numel)
+        buffers: list[torch.Tensor] = []
+        for tensor in tensors:
+            room = _bytes_for(tensor)
+            fitting = next((k for k, store in enumerate(spare) if room <= store.numel() <= 2 * room), None)
+            if fitting is None:
+                store = torch.empty(room, dtype=torch.uint8, device=self.device)
+                self._stores.append(store)
+            else:
+                store = spare.pop(fitting)
+            buffers.append(buffer_in(store, tensor))
+        return buffers
+
+    def capture(
+        self, body: Callable[..., Sequence[torch.Tensor]], buffers: Sequence[torch.Tensor]
+    ) -> tuple[torch.cuda.CUDAGraph, Sequence[torch.Tensor]]:
+        """Captures `body(*buffers)`; nothing is executed.
+
+        Returns:
+            The graph and the body's results, which lie in the pool's memory or in `buffers`.
+
+        Raises:
+            Exception: whatever the capture raised. Stream, generator and allocator are usable again by then.
+        """
+        _dispose_of_waiting()
+        graph = torch.cuda.CUDAGraph()
+        caller = torch.cuda.current_stream(self.device)
+        stream = _capture_stream(self.device)
+        stream.wait_stream(caller)
+        try:
+            with torch.cuda.stream(stream), _garbage_collection_paused():
+                graph.capture_begin(pool=self._handle, capture_error_mode="thread_local")
+                try:
+                    results = body(*buffers)
+                except BaseException:
+                    # the error that matters is the body's; ending an invalidated capture raises a second one
+                    with contextlib.suppress(RuntimeError):
+                        graph.capture_end()
+                    raise
+                with _empty_graphs_unremarked():
                     graph.capture_end()
-                raise
-            graph.capture_end()
-    except BaseException:
-        release_generator(device)
-        raise
-    caller.wait_stream(stream)
-    return graph, results
+        except BaseException:
+            self._abandon()
+            release_generator(self.device)
+            raise
+        caller.wait_stream(stream)
+        self._graphs += 1
+        return graph, results
+
+    def dispose(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Gives a graph's memory back, now or, while somebody captures, later; the stores go with the last graph."""
+        self._graphs -= 1
+        stores: list[torch.Tensor] = []
+        if not self._graphs:
+            stores, self._stores = self._stores, []
+        _waiting.append((graph, self._stream, stores))
+        _dispose_of_waiting()
+
+    def _abandon(self) -> None:
+        """Ends a failed capture's hold on the allocator: an invalidated capture ends before it lets go of its pool."""
+        with contextlib.suppress(RuntimeError):  # raised where the capture did let go
+            torch._C._cuda_endAllocateToPool(self.device.index, self._handle)
+            torch._C._cuda_releasePool(self.device.index, self._handle)
 
 
-def dispose(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream) -> None:
-    """Gives a graph's memory back once `stream`, where it last ran, has drained; later while somebody captures."""
-    _waiting.append((graph, stream))
-    _dispose_of_waiting()
+@contextlib.contextmanager
+def _empty_graphs_unremarked() -> Iterator[None]:
+    """Keeps torch's warning about an empty graph from the user: a body of views and no-ops enqueues nothing."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The CUDA Graph is empty", category=UserWarning)
+        yield
+
+
+def _bytes_for(tensor: torch.Tensor) -> int:
+    """Bytes of a store in which a buffer for `tensor` can lie at its alignment; a multiple of `ALIGNMENT`."""
+    used = span(tensor.size(), tensor.stride()) * tensor.element_size() + alignment(tensor)
+    return -(-max(used, 1) // ALIGNMENT) * ALIGNMENT
 
 
 def _dispose_of_waiting() -> None:
+    """Resets graphs once the stream where they last ran has drained; neither is allowed in a capture."""
     if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
         return
     while _waiting:
-        graph, stream = _waiting.pop()
+        graph, stream, stores = _waiting.pop()
         stream.synchronize()
         graph.reset()
+        stores.clear()
 
 
 def release_generator(device: torch.device) -> None:

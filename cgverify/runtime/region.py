@@ -21,7 +21,7 @@ from cgverify.runtime.cache import EntryCache, EntryKey
 from cgverify.runtime.check import differs_from_body
 from cgverify.runtime.graph import Body, CapturedGraph, CaptureRefusedError
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
-from cgverify.runtime.pool import LOCK
+from cgverify.runtime.pool import LOCK, Pool
 from cgverify.runtime.stats import RuntimeStats, Tally
 
 import torch
@@ -51,6 +51,13 @@ class Runtime:
         self.cache: EntryCache[CapturedGraph, Refusal] = EntryCache(max_graphs)
         self.tally = Tally()
         self.check_first = check_first
+        self._pools: dict[str, Pool] = {}
+
+    def pool(self, device: str) -> Pool:
+        """The one pool of all graphs on a device."""
+        if device not in self._pools:
+            self._pools[device] = Pool(torch.device(device))
+        return self._pools[device]
 
     def stats(self) -> RuntimeStats:
         """Counts since the transform was made, and what is held now."""
@@ -161,7 +168,8 @@ class GraphedRegion:
     def _capture(self, key: EntryKey, args: Sequence[torch.Tensor]) -> tuple[CapturedGraph | None, Refusal | None]:
         try:
             with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(self.plan.device):
-                graph = CapturedGraph(self.plan, self._run, args, self._copied)
+                pool = self._runtime.pool(self.plan.device)
+                graph = CapturedGraph(self.plan, self._run, args, self._copied, pool)
         except CaptureRefusedError as error:
             return None, self._give_up(key, error.refusal, str(error))
         except Exception as error:

@@ -447,3 +447,47 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
     """Each bad option is refused with its value."""
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         CUDAGraphTransform(**options)
+
+
+def test_graphs_of_one_transform_share_buffers_and_scratch() -> None:
+    """Regions of two functions under one transform use the same memory, and stay right in any order of calls."""
+    transform = CUDAGraphTransform()
+    functions = [lambda x: torch.relu(x * 2) + 1, lambda x: (x + 3).sin() * x, lambda x: (x - 1).exp().sum()]
+    graphed = [thunder.jit(fn, transforms=[transform]) for fn in functions]
+    plain = [thunder.jit(fn) for fn in functions]
+    held = []
+    for order in ((0, 1, 2), (0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)):
+        for k in order:
+            x = torch.randn(64, 64, device="cuda")
+            held.append((graphed[k](x), plain[k](x)))
+    for result, expected in held:
+        assert_same(result, expected)
+    assert transform.stats().graphs == 3
+    assert len(transform._runtime.pool("cuda:0")._stores) == 1
+
+
+def test_a_failed_capture_holds_no_memory() -> None:
+    """After failed captures the device's reserved memory does not grow, and later graphs work."""
+
+    def fn(x: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(x * 2 + 4 * e)
+
+    e = torch.eye(512, device="cuda")
+    reserved = []
+    for _ in range(4):
+        graphed, plain, transform = jit_pair(fn, capturable={"inv"})
+        for _ in range(3):
+            x = torch.randn(512, 512, device="cuda")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                assert_same(graphed(x, e), plain(x, e))
+        assert ungraphed(transform, Refusal.CAPTURE_FAILED) == 2
+        del graphed, plain, transform, x
+        gc.collect()
+        torch.cuda.empty_cache()
+        reserved.append(torch.cuda.memory_reserved())
+    assert reserved[1] == reserved[3]
+    graphed, plain, _ = jit_pair(lambda x: x * 2 + 1)
+    for _ in range(3):
+        x = torch.randn(8, device="cuda")
+        assert_same(graphed(x), plain(x))
