@@ -11,10 +11,14 @@ raise, or the un-graphed function differs from itself.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from cgverify.diagnostics import VerificationError
+from cgverify.fuzzing.arguments import make_inputs
 from cgverify.fuzzing.comparison import Difference, compare_records, is_near
 from cgverify.fuzzing.devices import DeviceName, find_damage, open_device
 from cgverify.fuzzing.execution import Record, first_line, prepare_values, run_history
@@ -30,7 +34,15 @@ from cgverify.fuzzing.invariants import (
 from cgverify.fuzzing.pool import Dtype
 from cgverify.fuzzing.program import History, Program
 from cgverify.fuzzing.resolution import Resolved, resolve_program
-from cgverify.fuzzing.sides import Path, apply_transform, direct_side, eager_side, forget_sources, jit_side
+from cgverify.fuzzing.sides import (
+    Path,
+    WatchedTransform,
+    apply_transform,
+    direct_side,
+    eager_side,
+    forget_sources,
+    jit_side,
+)
 from cgverify.fuzzing.snapshots import Snapshot
 from cgverify.fuzzing.structure import count_regions, find_faults
 from cgverify.fuzzing.targets import Target
@@ -120,10 +132,11 @@ def check(
     events = program.history if history is None else history
     prepare_values(resolved, events)
     try:
-        with open_device(device) as counters:
+        # A warning is no part of a verdict, also where the caller's filters turn warnings into errors.
+        with _quiet(), open_device(device) as counters:
             bench = _Bench(resolved, events, path, form)
             if error := bench.reference.calls[0].error if bench.reference.calls else "":
-                return Verdict("incomparable", evidence=f"Thunder without graphs raises {error}")
+                raise _Refused(error)
             if target.make is None:
                 return bench.judge_base()
             verdict = bench.judge_target(target.make())
@@ -132,30 +145,38 @@ def check(
                 base = bench.judge_base()
                 facts = replace(facts, base_fault=base.evidence if base.status == "fail" else "")
         return replace(verdict, facts=facts)
+    except _Refused as refusal:
+        return Verdict("incomparable", evidence=f"Thunder without graphs raises {refusal}")
     finally:
         forget_sources()
 
 
-def check_structure(program: Program, target: Target, *, form: Form = "dict") -> Verdict:
-    """Judge the trace that the target makes of a program, without running it.
+def check_structure(program: Program, target: Target, *, form: Form = "dict", path: Path = "direct") -> Verdict:
+    """Judge the traces that the target makes of a program: valid text, and the interface they had before.
 
     The static oracle of :mod:`cgverify.fuzzing.structure`; a target that verifies its own rewrites also runs its
-    verifier.
+    verifier. On the direct path nothing runs; on the `jit` path `thunder.jit` makes the traces, backward included, and
+    one call is made on the emulation.
     """
     resolved = resolve_program(program)
     if target.make is None:
         return Verdict("incomparable", evidence="target none transforms nothing", tier="static")
-    before = build_trace(resolved, form)
+    transform = target.make()
     try:
-        after = _transform(target.make(), before)
-        faults = find_faults(before, after)
-        if faults:
+        if path == "jit":
+            pairs = _pairs_of_jit(resolved, transform)
+        else:
+            before = _build(resolved, form)
+            pairs = [(before, _transform(transform, before))]
+        if faults := [fault for before, after in pairs for fault in find_faults(before, after)]:
             raise _Fails(BrokenStructure, "; ".join(faults[:3]))
     except _Fails as failure:
         return Verdict("fail", failure.invariant.name, None, str(failure), "static")
+    except _Refused as refusal:
+        return Verdict("incomparable", evidence=f"Thunder without graphs raises {refusal}", tier="static")
     finally:
         forget_sources()
-    return Verdict("ok", tier="static", facts=Facts(regions=count_regions(after)))
+    return Verdict("ok", tier="static", facts=Facts(regions=sum(count_regions(after) for _, after in pairs)))
 
 
 def assert_holds(verdict: Verdict) -> None:
@@ -163,6 +184,17 @@ def assert_holds(verdict: Verdict) -> None:
     if verdict.status == "fail":
         where = "" if verdict.call is None else f" in call {verdict.call}"
         raise INVARIANTS[verdict.invariant](f"{verdict.invariant}{where}: {verdict.evidence}")
+
+
+class _Refused(Exception):
+    """Ends a check early because Thunder without graphs cannot run the program."""
+
+
+def _build(resolved: Resolved, form: Form) -> TraceCtx:
+    try:
+        return build_trace(resolved, form)
+    except Exception as error:  # Thunder's own checks refuse some programs that eager PyTorch runs
+        raise _Refused(first_line(error)) from error
 
 
 def _transform(transform: Any, trace: TraceCtx) -> TraceCtx:
@@ -175,12 +207,36 @@ def _transform(transform: Any, trace: TraceCtx) -> TraceCtx:
         raise _Fails(TransformFailed, first_line(error)) from error
 
 
+def _pairs_of_jit(resolved: Resolved, transform: Any) -> list[tuple[TraceCtx, TraceCtx]]:
+    """Return each trace that thunder.jit hands to the transform, and what the transform makes of it."""
+    watched = WatchedTransform(transform)
+    layouts = [entry.layout for entry in resolved.inputs]
+    with _quiet(), open_device("emulated"):
+        side, _ = jit_side(resolved, watched)
+        function, inputs = side(make_inputs(resolved.inputs, [entry.seed for entry in resolved.inputs], layouts))
+        try:
+            function(*inputs)
+        except VerificationError as error:
+            raise _Fails(FalseAlarm, str(error)) from error
+        except Exception as error:  # the call is not what is judged here, unless it made no trace
+            if not watched.pairs:
+                raise _Fails(TransformFailed, first_line(error)) from error
+    return watched.pairs
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 class _Bench:
     """One program on the bench: Thunder without graphs, its record, and what is judged by it."""
 
     def __init__(self, resolved: Resolved, history: History, path: Path, form: Form) -> None:
         self.resolved, self.history, self.path, self.form = resolved, history, path, form
-        self.trace = build_trace(resolved, form) if path == "direct" else None
+        self.trace = _build(resolved, form) if path == "direct" else None
         self.side = jit_side(resolved)[0] if self.trace is None else direct_side(resolved, form, self.trace)
         self.reference = run_history(self.side, resolved, history)
 

@@ -145,7 +145,8 @@ class Pool:
         """
         operands = [self.types[n] for n in refs_in((args, tuple((kwargs or {}).values())))]
         tensors = [v for v in operands if isinstance(v, TensorType)]
-        place: Device = device or next((v.device for v in (*_ranked(tensors), *tensors)), "cuda")
+        places = [device] if device else [v.device for v in (*_ranked(tensors), *tensors)]
+        place = places[0] if places else "cuda"
         fragile = any(v.fragile or (discrete and v.bound is None and not _is_exact(v)) for v in operands)
         drawn = random or any(v.drawn for v in operands)
         results = []
