@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import cgverify
-from cgverify import cli
+from cgverify import cli, scoring
+from cgverify.fuzzing.mutants import MUTANTS
 from cgverify.fuzzing.mutators import MUTATORS, Mutator
 from cgverify.verifier import registry
 
@@ -205,20 +206,26 @@ def test_unreadable_file_is_one_line(name: str, text: str | None, message: str, 
 
 
 def test_mutants_are_counted(capsys: Output) -> None:
-    """``mutants`` plants each fault several times, and says of each how often it was caught."""
-    code = cli.main(["mutants", "--programs", "60"])
+    """``mutants`` plants each fault several times, runs each mutant, and says how each was caught."""
+    code = cli.main(["mutants", "--programs", "40", "--device", "emulated"])
     *lines, last = capsys.readouterr().out.splitlines()
-    counts = {line.split()[1]: line.split()[2].split("/") for line in lines}
+    counts = {line.split()[1]: line.split()[2].split("/") for line in lines if line.startswith("CG")}
     assert set(counts) == {mutator.name for mutator in MUTATORS}
     assert all(caught == planted for caught, planted in counts.values())
     assert sum(planted == "5" for _, planted in counts.values()) > len(counts) / 2
-    ok = sum(planted != "0" for _, planted in counts.values())
-    assert last == f"{ok} of {len(counts)} planted faults are caught"
-    assert code == (0 if ok == len(counts) else 1)
+    hunts = {line.split()[1]: line for line in lines if line.startswith("mutant ")}
+    assert set(hunts) == {mutant.__name__ for mutant in MUTANTS}
+    caught = [name for name, line in hunts.items() if " after " in line]
+    assert {mutant.__name__ for mutant in MUTANTS if mutant.shows == "static"} <= set(caught)
+    found = sum(planted != "0" for _, planted in counts.values()) + len(caught)
+    total = len(counts) + sum(mutant.shows != "gpu" for mutant in MUTANTS)
+    assert last == f"{found} of {total} planted faults are caught"
+    assert code == (0 if found == total else 1)
 
 
 def test_blind_verifier_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     """``mutants`` exits 1 if the verifier misses a fault."""
+    monkeypatch.setattr(scoring, "hunt_mutants", lambda *arguments: [])
     monkeypatch.setattr(Mutator, "catches", lambda self, before, after: self.code != "CG501")
     assert cli.main(["mutants", "--programs", "20"]) == 1
     lines = capsys.readouterr().out.splitlines()
