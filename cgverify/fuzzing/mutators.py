@@ -486,8 +486,20 @@ def _views_of_parameters(site: Site) -> set[str]:
 
 @mutator("CG401")
 def claim_unwritten(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
-    """A plan forgets which inputs are written."""
-    return _claim(after, lambda plan: replace(plan, inputs=tuple(replace(e, written=False) for e in plan.inputs)))
+    """A plan forgets that an input is written."""
+    for site in edits.find_regions(after):
+        written = _written_parameters(Line(after, site))
+        if site.plan is not None and written:
+            inputs = tuple(replace(e, written=False) if e.name in written else e for e in site.plan.inputs)
+            return edits.with_plan(after, site, replace(site.plan, inputs=inputs))
+    return None
+
+
+def _written_parameters(line: Line) -> set[str]:
+    """Parameters of the line that are certainly written, themselves and not through a possible view."""
+    trace = line.trace if line.site is None else line.site.body
+    targets = {_origin(line, bsym.args[1].name) for bsym in line.bsyms if bsym.sym.name == "copy_"}
+    return targets & {name for name, _ in trace.siginfo().args}
 
 
 @mutator("CG405")
@@ -527,9 +539,7 @@ def warm_up_draws(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
 @mutator("CG403", replace(THUNDER_CUDAGRAPH, name="in place, warmed up", writes_back=True))
 def warm_up_writes(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """The runtime warms a writing region up at the caller's address."""
-    written = any(
-        entry.written for site in edits.find_regions(after) if site.plan is not None for entry in site.plan.inputs
-    )
+    written = any(_written_parameters(Line(after, site)) for site in edits.find_regions(after))
     return edits.with_ops(after, after.bound_symbols) if written else None
 
 

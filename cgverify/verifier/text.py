@@ -12,7 +12,6 @@ import builtins
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from cgverify.ir import Op, OpKind
@@ -26,12 +25,14 @@ class Usage:
     """What a body does with names, without repeats, in order.
 
     Attributes:
+        local: parameters, and names it binds.
         loaded: names it loads.
         roots: names it calls, or asks for an attribute.
     """
 
-    loaded: tuple[str, ...]
-    roots: tuple[str, ...]
+    local: frozenset[str] = frozenset()
+    loaded: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Text:
         fault: why there is no function, or empty.
         line: where parsing stopped, 0 if it did not.
         parameters: names of the parameters, in order.
-        local: parameters and all names the body binds.
         imported: names the text imports.
+        usage: what the body does with names.
     """
 
     source: str
@@ -53,8 +54,8 @@ class Text:
     fault: str
     line: int
     parameters: tuple[str, ...]
-    local: frozenset[str]
     imported: frozenset[str]
+    usage: Usage
 
     def shadowed(self) -> Iterator[str]:
         """Local names that are called, or asked for an attribute, like a global."""
@@ -65,21 +66,10 @@ class Text:
         reach = self.local | self.imported | _ALWAYS_THERE
         return (name for name in self.usage.loaded if name not in reach)
 
-    @cached_property
-    def usage(self) -> Usage:
-        """What the body does with names, from one walk."""
-        loaded: dict[str, None] = {}
-        roots: dict[str, None] = {}
-        for statement in self.statements:
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Name):
-                    if isinstance(node.ctx, ast.Load):
-                        loaded[node.id] = None
-                elif isinstance(node, (ast.Call, ast.Attribute)):
-                    target = node.func if isinstance(node, ast.Call) else node.value
-                    if isinstance(target, ast.Name):
-                        roots[target.id] = None
-        return Usage(tuple(loaded), tuple(roots))
+    @property
+    def local(self) -> frozenset[str]:
+        """Parameters and all names the body binds."""
+        return self.usage.local
 
     @property
     def statements(self) -> list[ast.stmt]:
@@ -91,10 +81,10 @@ def parse_text(source: str, name: str) -> Text:
     """Parses and compiles the text and looks for the function."""
     try:
         module = ast.parse(source)
-        compile(source, f"<{name}>", "exec")
+        compile(module, f"<{name}>", "exec")
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 0
-        return Text(source, None, f"{getattr(error, 'msg', None) or error}", line, (), frozenset(), frozenset())
+        return Text(source, None, f"{getattr(error, 'msg', None) or error}", line, (), frozenset(), Usage())
     imported = frozenset(
         (alias.asname or alias.name).split(".")[0]
         for node in module.body
@@ -103,11 +93,27 @@ def parse_text(source: str, name: str) -> Text:
     )
     function = next((n for n in module.body if isinstance(n, ast.FunctionDef) and n.name == name), None)
     if function is None:
-        return Text(source, None, f"it defines no function `{name}`", 0, (), frozenset(), imported)
+        return Text(source, None, f"it defines no function `{name}`", 0, (), imported, Usage())
     arguments = function.args
     parameters = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
-    bound = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return Text(source, function, "", 0, parameters, frozenset(bound.union(parameters)), imported)
+    return Text(source, function, "", 0, parameters, imported, _find_usage(function, parameters))
+
+
+def _find_usage(function: ast.FunctionDef, parameters: tuple[str, ...]) -> Usage:
+    """What the body does with names, from one walk."""
+    local, loaded, roots = set(parameters), {}, {}
+    for statement in function.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name):
+                if isinstance(node.ctx, ast.Load):
+                    loaded[node.id] = None
+                elif isinstance(node.ctx, ast.Store):
+                    local.add(node.id)
+            elif isinstance(node, (ast.Call, ast.Attribute)):
+                target = node.func if isinstance(node, ast.Call) else node.value
+                if isinstance(target, ast.Name):
+                    roots[target.id] = None
+    return Usage(frozenset(local), tuple(loaded), tuple(roots))
 
 
 def mismatch(text: Text, ops: tuple[Op, ...]) -> tuple[Op | None, str] | None:
