@@ -14,7 +14,7 @@ from cgverify.emulation import current
 from cgverify.emulation.allocator import Block, PoolId
 from cgverify.emulation.arena import Arena, extent
 from cgverify.emulation.dispatch import PLAIN, Dispatcher, is_fake
-from cgverify.emulation.errors import CaptureError, HostCopyError
+from cgverify.emulation.errors import CaptureError, HostCopyError, not_capturing_message
 from cgverify.emulation.graph import Capture
 from cgverify.emulation.modes import HOST, DispatchMode, FunctionMode, Placement
 from cgverify.emulation.patches import PatchSet, torch_patches
@@ -88,6 +88,11 @@ class EmulatedCUDA:
 
     def __exit__(self, *exception: Any) -> None:
         self._exit.__exit__(*exception)
+
+    @staticmethod
+    def current() -> EmulatedCUDA | None:
+        """Return the device in force, if any."""
+        return current.in_force()
 
     @contextmanager
     def in_thread(self) -> Iterator[EmulatedCUDA]:
@@ -178,15 +183,20 @@ class EmulatedCUDA:
         return 1 + next(self._streams) % STREAMS
 
     def wait_for_device(self) -> None:
-        """Wait for the current stream or the whole device; raises `CaptureError` if the stream is capturing."""
-        self.wait_for_stream(self.thread.stream_id)
+        """Wait for the whole device; raises `CaptureError` while anything is captured."""
+        self.stats["syncs"] += 1
+        if self.capture is not None:
+            self.capture.forbid()
 
     def wait_for_stream(self, stream_id: int) -> None:
-        """Wait for a stream; raises `CaptureError` if it is capturing."""
+        """Wait for a stream; raises `CaptureError` if the capture under way forbids that."""
         self.stats["syncs"] += 1
-        capture = self.capture_on(stream_id)
-        if capture is not None:
-            capture.forbid(CaptureError.INVALIDATED if capture.is_invalid else CaptureError.UNSUPPORTED)
+        if self.capture is not None and self.capture.forbids_waiting(stream_id):
+            self.capture.forbid()
+
+    def wait_for_current_stream(self) -> None:
+        """Wait for this thread's current stream, as ops do that hand values to the host."""
+        self.wait_for_stream(self.thread.stream_id)
 
     def check_host_copy(self, is_pinned: bool, non_blocking: bool) -> None:
         """Check a copy between device and host against the capture under way.
@@ -196,7 +206,7 @@ class EmulatedCUDA:
         if self.capturing is not None and not is_pinned:
             raise HostCopyError(HostCopyError.TEXT)
         if not non_blocking:
-            self.wait_for_device()
+            self.wait_for_current_stream()
 
     def refuse_invalid(self) -> None:
         """Raise what every launch in an invalidated capture raises."""
@@ -213,7 +223,9 @@ class EmulatedCUDA:
             return func.decompose(*args, **kwargs)
 
     def new_generator(self, seed: int | None = None) -> Generator:
-        """Return a new device generator, with torch's seed for unseeded ones by default."""
+        """Return a new device generator, with torch's seed for unseeded ones by default; refused in a capture."""
+        if self.capturing is not None:
+            raise RuntimeError(not_capturing_message("Cannot construct a new CUDAGeneratorImpl"))
         state = GeneratorState() if seed is None else GeneratorState(seed)
         generator = Generator(state, lambda: self.capturing is not None)
         self._generators[generator._cdata] = generator  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from cgverify.emulation.graph import Capture, Launch, flat_results
 from cgverify.emulation.legality import check_capturable
 from cgverify.emulation.ops import OpInfo, describe
 from cgverify.emulation.rng import Generator, draw, stream_seed
+from cgverify.emulation.scratch import Scratch, meta_like, zeros_like
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -68,7 +69,7 @@ class Dispatcher:
     def run(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a device op now."""
         if info.syncs or info.host_copy:
-            self.cuda.stats["syncs"] += 1
+            self.cuda.wait_for_current_stream()
         if info.is_random:
             state = self._generator(kwargs).state
             seed = stream_seed(state.seed, state.advance(in_capture=False))
@@ -88,10 +89,10 @@ class Dispatcher:
         written = [_argument(where, args, kwargs) for where in info.returns]
         outputs: list[torch.Tensor | None] = []
         result: Any = None
+        like: Any = self._dry_run(func, info, args, kwargs) if written or info.is_mutable else None
         if written and all(target is not None for target in written):
             result = written[0] if len(written) == 1 else tuple(written)
         elif written:
-            like = self._dry_run(func, info, args, kwargs)
             if len(written) == 1:
                 result = _map(self._empty_like, like)
             else:
@@ -160,31 +161,40 @@ class Dispatcher:
                 capture.external.setdefault(block, (block.serial, info.name))
 
     def _dry_run(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return results of the right sizes and strides without touching device memory.
+        """Return results of the right sizes and strides without touching device memory, or raise the op's error.
 
-        The CPU kernel runs on zeros, which gives the strides that eager execution gives; if it rejects zeros, the meta
-        kernel decides. If both fail, the op is wrong, and the first error says why.
+        The CPU kernel runs on zeros, which gives the strides that eager execution gives. If it rejects zeros (as a
+        divisor, say), ones or the meta kernel decide; if they fail too, the op is wrong, and the first error says why.
         """
-
-        def zeros(tensor: torch.Tensor) -> torch.Tensor:
-            return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype).zero_()
-
-        def meta(tensor: torch.Tensor) -> torch.Tensor:
-            return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
-
+        tensors = (*_tensors(args), *_tensors(kwargs.values()))
         try:
-            scratch = {key: _map(zeros, value) for key, value in kwargs.items()}
-            return (
-                draw(func, info, _map(zeros, list(args)), scratch, 0)
-                if info.is_random
-                else func(*_map(zeros, list(args)), **scratch)
-            )
+            return self._try(func, info, args, kwargs, Scratch(tensors, 0) if info.is_mutable else zeros_like)
         except Exception as error:
-            shapes = {key: torch.device("meta") if key == "device" else _map(meta, v) for key, v in kwargs.items()}
+            # an op that writes must see which of its arguments overlap, which meta tensors do not tell
+            stand_in = Scratch(tensors, 1) if info.is_mutable else meta_like
             try:
-                return func(*_map(meta, list(args)), **shapes)
+                return self._try(func, info, args, kwargs, stand_in)
             except Exception:
                 raise error from None
+
+    @staticmethod
+    def _try(
+        func: Any,
+        info: OpInfo,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        stand_in: Callable[[torch.Tensor], torch.Tensor],
+    ) -> Any:
+        scratch_args = _map(stand_in, list(args))
+        scratch_kwargs = {key: _map(stand_in, value) for key, value in kwargs.items()}
+        if stand_in is meta_like:
+            scratch_kwargs.update({"device": torch.device("meta")} if "device" in kwargs else {})
+            return func(*scratch_args, **scratch_kwargs)
+        return (
+            draw(func, info, scratch_args, scratch_kwargs, 0)
+            if info.is_random
+            else func(*scratch_args, **scratch_kwargs)
+        )
 
     def _copy(self, func: Any, info: OpInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """copy_(target, source, non_blocking): a launch, or a transfer if one of them is on the host."""
@@ -201,12 +211,15 @@ class Dispatcher:
             cuda.check_host_copy(cuda.is_pinned(source if to_device else target), non_blocking)
         if capture is None:
             return func(*args, **kwargs)
+        if to_device and from_device:
+            return self.record(capture, func, info, args, kwargs)
+        self._dry_run(func, info, args, kwargs)
         return self.record_transfer(capture, func, info, target, source)
 
     def record_transfer(
         self, capture: Capture, func: Any, info: OpInfo, target: torch.Tensor, source: torch.Tensor
     ) -> Any:
-        """Note a copy whose ends are device or pinned host memory."""
+        """Note a copy between device and pinned host memory."""
         cuda = self.cuda
 
         def raw(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,13 +9,17 @@ class CaptureError(torch.AcceleratorError):
     """A CUDA call that stream capture forbids; it invalidates the capture.
 
     The first one of a capture says `UNSUPPORTED` (cudaErrorStreamCaptureUnsupported, 900), every later call and
-    `capture_end` say `INVALIDATED` (cudaErrorStreamCaptureInvalidated, 901).
+    `capture_end` say `INVALIDATED` (cudaErrorStreamCaptureInvalidated, 901). The others are for misused streams, events
+    and ends.
     """
 
     UNSUPPORTED = "CUDA error: operation not permitted when stream is capturing"
     INVALIDATED = "CUDA error: operation failed due to a previous error during capture"
     UNJOINED = "CUDA error: capturing stream has unjoined work"
     ISOLATION = "CUDA error: dependency created on uncaptured work in another stream"
+    CAPTURED_EVENT = "CUDA error: operation not permitted on an event last recorded in a capturing stream"
+    ENDED_EVENT = "CUDA error: invalid argument"
+    ILLEGAL_STATE = "CUDA error: the operation cannot be performed in the present state"
 
 
 class HostCopyError(RuntimeError):

@@ -11,7 +11,7 @@ import threading
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cgverify.emulation.allocator import GENERAL, Block, Pool, PoolId
 from cgverify.emulation.current import active
@@ -77,10 +77,16 @@ class Capture:
     external: dict[Block, tuple[int, str]] = field(default_factory=dict)  # read or written: its serial, first op
     is_invalid: bool = False
 
-    def forbid(self, text: str) -> None:
-        """Invalidate the capture and raise."""
-        self.is_invalid = True
-        raise CaptureError(text)
+    def forbid(self, text: str = CaptureError.UNSUPPORTED) -> NoReturn:
+        """Invalidate the capture and raise; the text counts for the first error only."""
+        was_invalid, self.is_invalid = self.is_invalid, True
+        raise CaptureError(CaptureError.INVALIDATED if was_invalid else text)
+
+    def forbids_waiting(self, stream_id: int) -> bool:
+        """Whether a call that waits for the stream, or asks if it is done, is forbidden to the calling thread."""
+        if stream_id in self.streams or self.mode == "global":
+            return True
+        return self.mode == "thread_local" and self.thread == threading.get_ident()
 
     def join(self, stream_id: int, awaited: int) -> None:
         """Let `stream_id` wait for an event that was recorded on `awaited` during this capture."""
@@ -90,10 +96,6 @@ class Capture:
             self.streams.add(stream_id)
         if stream_id != self.stream_id:
             self.unjoined.add(stream_id)
-
-    def isolate(self) -> None:
-        """Refuse to wait for work outside the capture."""
-        self.forbid(CaptureError.ISOLATION)
 
 
 class CUDAGraph:
@@ -145,26 +147,28 @@ class CUDAGraph:
             for state in self._states:
                 state.begin_capture()
             chosen = cuda.new_pool_id(own=True) if pool is None or pool == GENERAL else pool
-            self._pool = cuda.memory.allocator.pool(chosen)
-            self._pool.use_count += 1
+            owner = cuda.memory.allocator.pool(chosen)
+            owner.use_count += 1
             self._check_liveness = check_input_liveness
-            self._capture = Capture(self, self._pool, stream_id, capture_error_mode, streams={stream_id})
+            self._capture = Capture(self, owner, stream_id, capture_error_mode, streams={stream_id})
             cuda.capture = self._capture
 
     def capture_end(self) -> None:
-        """Stop recording; a capture that was invalidated raises and leaves the graph empty."""
+        """Stop recording; a capture that was invalidated raises and leaves the graph empty.
+
+        Its memory pool is then held for good, as on a GPU.
+        """
         cuda, capture = self._cuda, self._capture
         if capture is None or cuda.capture is not capture:
-            raise RuntimeError("capture_end() called before capture_begin().")
+            raise CaptureError(CaptureError.ILLEGAL_STATE)
         if cuda.thread.stream_id != capture.stream_id:
             raise RuntimeError("Capture must end on the same stream it began on.")
         with cuda.lock:
             cuda.capture = self._capture = None
             if capture.is_invalid or capture.unjoined:
-                self._release()
-                raise CaptureError(CaptureError.INVALIDATED if capture.is_invalid else CaptureError.UNJOINED)
+                capture.forbid(CaptureError.UNJOINED)
             self._states = {state: state.end_capture() for state in self._states}
-            self._program, self._external = capture.program, capture.external
+            self._program, self._external, self._pool = capture.program, capture.external, capture.pool
             self._launches = [step for step in capture.program if isinstance(step, Launch)]
         if not self._launches:
             warnings.warn(
@@ -189,10 +193,9 @@ class CUDAGraph:
             self._check_external_memory()
         start: dict[GeneratorState, tuple[int, int]] = {}
         for state, drawn in self._states.items():
-            if state.capturing:
-                raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
             start[state] = (state.seed, state.offset)
-            state.offset += drawn
+            if drawn:
+                state.skip(drawn)
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch._C._AutoDispatchBelowAutograd():
             for step in self._program if cuda.poison else self._launches:
                 if isinstance(step, tuple):

@@ -28,7 +28,7 @@ def check_capturable(
     elif info.indexes:
         _check_indexing(cuda, info, args, host)
     elif info.syncs and not (info.name == "aten::repeat_interleave" and kwargs.get("output_size") is not None):
-        cuda.wait_for_device()
+        cuda.wait_for_current_stream()
 
 
 def _copies_through_host(cuda: EmulatedCUDA, info: OpInfo, args: Sequence[Any]) -> bool:
@@ -44,6 +44,6 @@ def _check_indexing(cuda: EmulatedCUDA, info: OpInfo, args: Sequence[Any], host:
     if masks:
         writes_scalar = info.name != "aten::index" and args[2].numel() == 1 and not cuda.is_on_device(args[2])
         if not (writes_scalar and masks == 1):  # x[mask] = 1.0 becomes a masked_fill_
-            cuda.wait_for_device()
+            cuda.wait_for_current_stream()
     elif host:
         cuda.check_host_copy(is_pinned=False, non_blocking=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ class FunctionMode(TorchFunctionMode):
             if func is _Tensor.tolist:
                 self._cuda.check_host_copy(is_pinned=False, non_blocking=False)
             else:
-                self._cuda.wait_for_device()
+                self._cuda.wait_for_current_stream()
         return NotImplemented
 
     def _record_stream(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -157,6 +158,16 @@ class FunctionMode(TorchFunctionMode):
                 else copy.requires_grad_(source.requires_grad)
             )
         return memo[id(source)]
+
+    def _cross_entropy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """With weights and label smoothing: CUDA selects by mask, which waits; under a mode C++ takes another way."""
+        if not self._cuda.is_on_device(args[0]):
+            return NotImplemented
+        given = inspect.signature(func).bind(*args, **kwargs).arguments
+        is_weighted = given.get("weight") is not None and given.get("reduction", "mean") == "mean"
+        if is_weighted and given.get("label_smoothing") and not given["target"].is_floating_point():
+            self._cuda.wait_for_current_stream()
+        return NotImplemented
 
     def _one_hot(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """With a class count: the CPU kernel checks the values on the host, CUDA's does not."""
@@ -192,5 +203,6 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     _Tensor.record_stream: FunctionMode._record_stream,
     _Tensor.new_tensor: FunctionMode._new_tensor,
     _Tensor.__deepcopy__: FunctionMode._deepcopy,
+    torch.nn.functional.cross_entropy: FunctionMode._cross_entropy,
     torch.nn.functional.one_hot: FunctionMode._one_hot,
 }

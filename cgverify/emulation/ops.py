@@ -63,6 +63,7 @@ class OpInfo:
 
     name: str  # "aten::add", without the overload
     returns: tuple[int | str | None, ...]  # per result: the argument it is written into (position or keyword), or None
+    is_mutable: bool  # writes an argument
     is_view: bool  # results share memory with an argument; nothing is launched
     is_empty: bool  # allocates only
     is_factory: bool  # takes a device
@@ -100,6 +101,7 @@ def describe(func: Any) -> OpInfo:
     return OpInfo(
         name=name,
         returns=returns,
+        is_mutable=schema.is_mutable,
         is_view=name in SHARES_MEMORY or "inplace_view" in tags or (not schema.is_mutable and aliases_input),
         is_empty=name in ALLOCATES,
         is_factory="device" in arguments,

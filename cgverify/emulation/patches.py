@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cgverify.emulation import memory_statistics
+from cgverify.emulation.allocator import PoolId
 from cgverify.emulation.graph import CUDAGraph
 from cgverify.emulation.streams import CUDA_DEVICE_TYPE, Event, ExternalStream, Stream
 from cgverify.emulation.transfers import CUDA0
@@ -102,6 +103,7 @@ def _module_patches(cuda: EmulatedCUDA) -> Iterator[Patch]:
     yield module.graphs, "_cuda_isCurrentStreamCapturing", lambda: cuda.capturing is not None
     yield module.graphs.graph, "default_capture_stream", None
     yield module.nvtx, "_nvtx", _Nvtx()
+    yield torch.backends.cudnn, "is_acceptable", lambda tensor: False
     yield torch._utils, "_get_current_device_index", lambda: 0
 
 
@@ -111,6 +113,9 @@ def _cuda_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
 
     def set_stream(stream_id: int, device_index: int = 0, device_type: int = CUDA_DEVICE_TYPE) -> None:
         cuda.thread.stream_id = stream_id
+
+    def release_pool(device: int, pool_id: PoolId) -> None:
+        allocator.pool(pool_id).use_count -= 1
 
     def nothing(*_: Any) -> None:
         return None
@@ -129,8 +134,8 @@ def _cuda_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
         "_cuda_setStream": set_stream,
         "_cuda_emptyCache": allocator.trim,
         "_host_emptyCache": nothing,
-        "_cuda_endAllocateToPool": nothing,  # an emulated capture that fails lets go of its pool by itself
-        "_cuda_releasePool": nothing,
+        "_cuda_endAllocateToPool": nothing,
+        "_cuda_releasePool": release_pool,
         "_cuda_memoryStats": lambda device: memory_statistics.nested(allocator),
         "_cuda_resetPeakMemoryStats": lambda device: allocator.reset_peaks(),
         "_cuda_resetAccumulatedMemoryStats": lambda device: allocator.reset_accumulated(),

@@ -53,10 +53,15 @@ class GeneratorState:
                 raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
             start, self.drawn_in_graph = self.drawn_in_graph, self.drawn_in_graph + STEP
             return start
+        start = self.offset
+        self.skip(STEP)
+        return start
+
+    def skip(self, amount: int) -> None:
+        """Move the offset outside a capture."""
         if self.capturing:
             raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
-        start, self.offset = self.offset, self.offset + STEP
-        return start
+        self.offset += amount
 
 
 class Generator(torch.Generator):
@@ -121,18 +126,17 @@ class Generator(torch.Generator):
         return torch.from_numpy(state.view(np.uint8))
 
     def set_state(self, new_state: torch.Tensor) -> Generator:
-        """Set seed and offset from uint8[16], or the seed alone from uint8[8]."""
-        self._refuse_in_capture(
-            "Please ensure to utilize the CUDAGeneratorImpl::set_state_index method during capturing."
-        )
+        """Set seed and offset from uint8[16], or the seed alone from uint8[8]; in a capture the seed must stay."""
         if new_state.dtype is not torch.uint8 or new_state.numel() not in (8, 16):
             raise RuntimeError("RNG state is wrong size")
         seed, *offset = np.frombuffer(bytes(new_state.tolist()), dtype=np.uint64).tolist()
-        self.state.seed, self.state.offset = seed, offset[0] if offset else 0
+        self.manual_seed(seed)
+        self.state.offset = offset[0] if offset else 0
         return self
 
     def clone_state(self) -> Generator:
         """Return a generator on a copy of the state."""
+        self._refuse_in_capture("Cannot call CUDAGeneratorImpl::clone_impl")
         state = self.state
         return Generator(GeneratorState(state.seed, state.offset, state.drawn_in_graph), self.is_capturing)
 

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from cgverify.emulation.current import active, in_force
+from cgverify.emulation.errors import CaptureError
 
 import torch
 
@@ -21,17 +22,22 @@ STREAMS = 32  # torch hands out this many streams in turn
 _HANDLE = 0x5EED0000  # `cuda_stream` of stream n is this plus n
 
 
-class Stream:
+class Stream(torch.Stream):
     """torch.cuda.Stream."""
 
-    device_index = 0
-    device_type = CUDA_DEVICE_TYPE
+    _outer: list[int]  # the streams that were current when its contexts were entered
 
-    def __init__(self, device: Any = None, priority: int = 0, *, stream_id: int | None = None, **_: Any) -> None:
-        self.stream_id: int = active().next_stream_id() if stream_id is None else stream_id
-        self.priority = min(priority, 0)
-        self.device = torch.device("cuda:0")
-        self._outer: list[int] = []
+    def __new__(cls, device: Any = None, priority: int = 0, *, stream_id: int | None = None, **_: Any) -> Stream:
+        """Take the stream that torch would hand out next, or the one of that id."""
+        chosen = active().next_stream_id() if stream_id is None else stream_id
+        self: Stream = super().__new__(cls, stream_id=chosen, device_index=0, device_type=CUDA_DEVICE_TYPE)
+        self._outer = []
+        return self
+
+    @property
+    def priority(self) -> int:
+        """Always the default: a label has no priority."""
+        return 0
 
     @classmethod
     def priority_range(cls) -> tuple[int, int]:
@@ -44,13 +50,13 @@ class Stream:
         return self.stream_id and _HANDLE + self.stream_id
 
     def synchronize(self) -> None:
-        """Wait for the stream; a capture on it forbids that."""
+        """Wait for the stream; a capture may forbid that."""
         cuda = in_force()
         if cuda is not None:  # nothing is pending on a device that is gone
             cuda.wait_for_stream(self.stream_id)
 
     def query(self) -> bool:
-        """Whether all work is done; a capture on the stream forbids asking."""
+        """Whether all work is done; a capture may forbid asking."""
         active().wait_for_stream(self.stream_id)
         return True
 
@@ -73,12 +79,6 @@ class Stream:
         event.record(self)
         return event
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and other.stream_id == self.stream_id
-
-    def __hash__(self) -> int:
-        return hash(self.stream_id)
-
     def __repr__(self) -> str:
         return f"<torch.cuda.Stream device=cuda:0 cuda_stream={self.cuda_stream:#x}>"
 
@@ -95,8 +95,10 @@ class Stream:
 class ExternalStream(Stream):
     """torch.cuda.ExternalStream: a stream that another library made."""
 
-    def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
-        super().__init__(device, stream_id=stream_ptr)
+    def __new__(cls, stream_ptr: int, device: Any = None, **_: Any) -> ExternalStream:
+        """Take the stream of that address."""
+        self: ExternalStream = super().__new__(cls, device, stream_id=stream_ptr)  # type: ignore[assignment]
+        return self
 
 
 class Event:
@@ -125,20 +127,29 @@ class Event:
         cuda = active()
         stream_id = cuda.thread.stream_id if stream is None else stream.stream_id
         capture = cuda.capture_on(stream_id)
-        if self._capture is not None and self._capture is cuda.capture:
+        if self._capture is not None:
+            if self._capture is not cuda.capture:
+                raise CaptureError(CaptureError.ENDED_EVENT)
             self._capture.join(stream_id, self._stream_id)
         elif capture is not None:
-            capture.isolate()
+            capture.forbid(CaptureError.ISOLATION)
 
     def query(self) -> bool:
-        """Whether the event is done: always."""
+        """Whether the event is done: always, where asking is allowed."""
+        self.synchronize()
         return True
 
     def synchronize(self) -> None:
-        """Wait for the event; a capture forbids it."""
+        """Wait for the event; a capture, and an event recorded in one, forbid that."""
         cuda = in_force()
-        if self._stream_id is not None and cuda is not None:  # nothing is pending on a device that is gone
+        if self._stream_id is None or cuda is None:  # nothing is pending on a device that is gone
+            return
+        if self._capture is None:
             cuda.wait_for_stream(cuda.thread.stream_id)
+        elif self._capture is cuda.capture:
+            self._capture.forbid(CaptureError.CAPTURED_EVENT)
+        else:
+            raise CaptureError(CaptureError.ENDED_EVENT)
 
     def elapsed_time(self, end_event: Any) -> float:
         """Return the milliseconds between two events recorded with `enable_timing=True`."""

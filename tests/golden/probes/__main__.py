@@ -1,57 +1,94 @@
 """Record what this machine's GPU answers: `python -m tests.golden.probes FOLDER`, from the project's root.
 
-Writes three JSON files named like those in tests/golden; takes about two minutes.
+Writes JSON files named like those in tests/golden; takes a few minutes. Every kind of question is answered by child
+processes, one after the other: an answer can leave its process unable to capture.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.golden.probes import addresses, semantics
-from tests.golden.probes.legality import SNIPPETS
+from tests.golden.probes import addresses, details, legality, semantics
+from tests.golden.probes.asking import error_line
+from tests.golden.probes.snippets import SNIPPETS, VOCABULARY
 
 import torch
 
+SPENT = 3  # exit status of a child that can ask no more
+TIME_LIMIT = 120.0  # seconds for one child
 
-def main(folder: Path) -> None:
+
+def questions(kind: str) -> dict[str, Callable[[], Any]]:
+    """Return the questions of one kind by name."""
+    if kind in ("legality", "vocabulary"):
+        legality.warm_up()
+        snippets = SNIPPETS if kind == "legality" else VOCABULARY
+        return {name: partial(legality.judge, name, source) for name, source in snippets.items()}
+    if kind == "thunder_faults":
+        from tests.golden.probes import thunder_scenarios  # Thunder may be missing where the GPU is
+
+        return {"n": thunder_scenarios.answers}
+    if kind == "semantics":
+        return {"torch": lambda: torch.__version__, "semantics": semantics.answers, "addresses": addresses.answers}
+    return {name: partial(details.answer, name) for name in details.PROBES}
+
+
+def answer(kind: str, path: Path) -> int:
+    """Answer the questions that the file has no answer to, writing it after each; returns the exit status."""
+    warnings.simplefilter("ignore")
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for name, ask in questions(kind).items():
+        if name in found:
+            continue
+        found[name] = ["CRASHED"]  # what stays if the process dies
+        path.write_text(json.dumps(found, indent=1))
+        try:
+            found[name] = ask()
+        except Exception as error:
+            found[name] = [f"BROKE {error_line(error)}"]
+        path.write_text(json.dumps(found, indent=1) + "\n")
+        if isinstance(found[name], list) and str(found[name][-1:]).startswith(("['AFTER", "['BROKE")):
+            return SPENT
+    return 0
+
+
+def finishes(command: list[str]) -> bool:
+    """Whether a child answered all that was left; one that hangs is stopped."""
+    try:
+        return subprocess.run(command, check=False, timeout=TIME_LIMIT).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def main() -> None:
     """Ask everything and write the answers."""
+    parser = argparse.ArgumentParser(prog="python -m tests.golden.probes", description="Record a GPU's answers.")
+    parser.add_argument("folder", type=Path)
+    kinds = ["semantics", "legality", "vocabulary", "details", "thunder_faults"]
+    parser.add_argument("--kinds", nargs="+", choices=kinds, default=kinds)
+    parser.add_argument("--child", action="store_true", help="answer in this process, until it can ask no more")
+    options = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("no GPU: torch.cuda.is_available() says no; run this where there is one")
-    warnings.simplefilter("ignore")
-    folder.mkdir(parents=True, exist_ok=True)
+    options.folder.mkdir(parents=True, exist_ok=True)
     gpu = torch.cuda.get_device_name().split()[-1].lower()
-    label = f"{gpu}_torch{'.'.join(torch.__version__.split('.')[:2])}.json"
-    write(folder / f"thunder_faults_{label}", {"n": in_child("thunder_scenarios")})
-    answers = {"torch": torch.__version__, "semantics": semantics.answers(), "addresses": addresses.answers()}
-    write(folder / f"semantics_{label}", answers)
-    record_legality(folder / f"legality_{label}")
-
-
-def in_child(name: str) -> Any:
-    """Return the answers of the Thunder scenarios from a process of their own: they leave the generator unusable."""
-    program = f"import json; from tests.golden.probes import {name}; print(json.dumps({name}.answers()))"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def record_legality(path: Path) -> None:
-    """Ask in child processes: a snippet can leave its process unable to capture."""
-    for _attempt in SNIPPETS:
-        command = [sys.executable, "-W", "ignore", "-m", "tests.golden.probes.legality", str(path)]
-        if subprocess.run(command, check=False).returncode == 0:
-            return
-    raise SystemExit(f"{path}: the snippets were not answered in {len(SNIPPETS)} processes")
-
-
-def write(path: Path, answers: Any) -> None:
-    """Write JSON, one space of indent."""
-    path.write_text(json.dumps(answers, indent=1) + "\n")
+    version = ".".join(torch.__version__.split(".")[:2])
+    for kind in options.kinds:
+        path = options.folder / f"{kind}_{gpu}_torch{version}.json"
+        if options.child:
+            sys.exit(answer(kind, path))
+        command = [sys.executable, "-m", "tests.golden.probes", str(options.folder), "--child", "--kinds", kind]
+        while not finishes(command):
+            print(f"{path}: a new process goes on", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from cgverify.emulation import CaptureError, HostCopyError
+from cgverify.emulation import CaptureError, EmulatedCUDA, HostCopyError
 
 import torch
 
@@ -21,6 +22,12 @@ def capture(
     with torch.cuda.graph(graph, pool=pool, stream=stream):
         result = body()
     return graph, result
+
+
+def taking_part() -> AbstractContextManager[Any]:
+    """Return the context in which another thread uses the device: nothing on a GPU."""
+    emulated = EmulatedCUDA.current()
+    return nullcontext() if emulated is None else emulated.in_thread()
 
 
 def filled(count: int = 4, value: float = 0.0) -> torch.Tensor:

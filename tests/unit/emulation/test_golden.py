@@ -9,31 +9,45 @@ from pathlib import Path
 from typing import Any
 
 from cgverify.emulation import EmulatedCUDA
-from tests.golden.probes import addresses, legality, semantics
+from tests.golden.probes import addresses, details, legality, semantics
+from tests.golden.probes.snippets import SNIPPETS, VOCABULARY
 
 import pytest
 import torch
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-SEMANTICS = json.loads((GOLDEN / "semantics_h200_torch2.11.json").read_text())
-LEGALITY = json.loads((GOLDEN / "legality_h200_torch2.11.json").read_text())
-
-TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
-# Snippets on which the emulation differs, with the reason.
-DIFFERENT_LEGALITY = {
-    "eigh": "cuSOLVER reports the forbidden call with an error text of its own before CUDA does",
-    **({"combinations": "torch 2.14 uses nonzero_static, which a capture allows"} if TORCH >= (2, 14) else {}),
-    "qr": "the GPU refused the eager call because of an earlier error in cuSOLVER; in the capture both allow it",
+SEMANTICS, LEGALITY, VOCABULARY_ANSWERS, DETAILS = (
+    json.loads((GOLDEN / f"{kind}_h200_torch2.11.json").read_text())
+    for kind in ("semantics", "legality", "vocabulary", "details")
+)
+RECORDED: dict[str, dict[str, Any]] = {
+    "semantics": SEMANTICS["semantics"],
+    "legality": LEGALITY,
+    "vocabulary": VOCABULARY_ANSWERS,
+    "details": DETAILS,
 }
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+# Where the emulation differs, with the reason.
+DIFFERENT = {
+    ("legality", "eigh"): "cuSOLVER reports the forbidden call with a text of its own before CUDA does",
+    ("legality", "qr"): "an earlier error in cuSOLVER made the GPU refuse the eager call; both allow it in a capture",
+    ("vocabulary", "unravel_index"): "its Python code makes a host tensor where the function mode is off",
+    ("vocabulary", "to_sparse"): "sparse layouts are not emulated; both forbid it in a capture",
+    ("vocabulary", "backward prod"): "C++ takes another way under a dispatch mode, one that does not look for zeros",
+    ("vocabulary", "backward prod_dim"): "as for prod",
+    ("details", "begin_in_capture"): "the GPU's process aborts; the emulation raises",
+}
+if TORCH >= (2, 14):
+    DIFFERENT["legality", "combinations"] = "torch 2.14 uses nonzero_static, which a capture allows"
 
 
 @dataclass(frozen=True)
 class Answers:
     """What the emulation answers to every probe."""
 
-    semantics: dict[str, Any]
+    by_kind: dict[str, dict[str, Any]]
     addresses: list[list[tuple[int, int]]]
-    legality: dict[str, list[str]]
     unjudged_ops: set[str]
 
 
@@ -41,13 +55,20 @@ class Answers:
 def answers() -> Answers:
     with warnings.catch_warnings(), EmulatedCUDA(capacity=4 << 30) as cuda:
         warnings.simplefilter("ignore")  # empty captures, and torch's advice on some snippets
-        return Answers(semantics.answers(), addresses.answers(), legality.answers(), cuda.unjudged_ops)
+        found = {
+            "semantics": semantics.answers(),
+            "legality": legality.answers(SNIPPETS),
+            "vocabulary": legality.answers(VOCABULARY),
+            "details": {name: details.answer(name) for name in details.PROBES},
+        }
+        return Answers(json.loads(json.dumps(found)), addresses.answers(), cuda.unjudged_ops)
 
 
-@pytest.mark.parametrize("name", SEMANTICS["semantics"])
-def test_semantics(name: str, answers: Answers) -> None:
-    """What graphs remember, share, reuse and refuse is what the GPU showed."""
-    assert answers.semantics[name] == SEMANTICS["semantics"][name]
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in RECORDED for name in RECORDED[kind]])
+def test_answer(kind: str, name: str, answers: Answers) -> None:
+    """The answer is the GPU's, and where a difference is listed there is one."""
+    is_equal = answers.by_kind[kind][name] == RECORDED[kind][name]
+    assert is_equal == ((kind, name) not in DIFFERENT), f"{answers.by_kind[kind][name]}, GPU: {RECORDED[kind][name]}"
 
 
 def test_addresses(answers: Answers) -> None:
@@ -57,22 +78,21 @@ def test_addresses(answers: Answers) -> None:
     assert sum(map(len, expected)) == 2720
 
 
-@pytest.mark.parametrize("name", [name for name in LEGALITY if name not in DIFFERENT_LEGALITY])
-def test_legality(name: str, answers: Answers) -> None:
-    """A capture allows and forbids what the GPU did, with the same errors."""
-    assert answers.legality[name] == LEGALITY[name]
-
-
-@pytest.mark.parametrize("name", DIFFERENT_LEGALITY)
-def test_listed_differences_are_real(name: str, answers: Answers) -> None:
-    """A snippet listed as different is different."""
-    assert answers.legality[name] != LEGALITY[name]
-
-
-def test_every_recorded_snippet_is_asked() -> None:
+def test_every_recorded_question_is_asked() -> None:
     """Probes and recorded answers name the same questions."""
-    assert list(legality.SNIPPETS) == list(LEGALITY)
-    assert set(semantics.PROBES) == set(SEMANTICS["semantics"])
+    asked = {
+        "semantics": set(semantics.PROBES),
+        "legality": set(SNIPPETS),
+        "vocabulary": set(VOCABULARY),
+        "details": set(details.PROBES),
+    }
+    assert {kind: set(recorded) for kind, recorded in RECORDED.items()} == asked
+
+
+def test_listed_differences_are_few() -> None:
+    """The emulation agrees on at least 158 of 160 legality snippets, and on 98 in 100 of all questions."""
+    assert sum(kind == "legality" for kind, _ in DIFFERENT) <= 2 + (TORCH >= (2, 14))
+    assert len(DIFFERENT) <= 0.02 * sum(map(len, RECORDED.values()))
 
 
 def test_judged_ops_cover_the_probes(answers: Answers) -> None:

@@ -74,7 +74,7 @@ def test_only_one_capture_at_a_time(cuda: EmulatedCUDA) -> None:
 
 def test_misuse_of_begin_and_end(cuda: EmulatedCUDA) -> None:
     """An end without a begin, an end on another stream and an unknown error mode are refused."""
-    with pytest.raises(RuntimeError, match="called before capture_begin"):
+    with pytest.raises(CaptureError, match="the operation cannot be performed in the present state"):
         torch.cuda.CUDAGraph().capture_end()
     with pytest.raises(RuntimeError, match="Unknown capture error mode"):
         torch.cuda.CUDAGraph().capture_begin(capture_error_mode="strict")
