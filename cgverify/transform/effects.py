@@ -26,6 +26,8 @@ from cgverify.transform.tables import (
     HOST_READS,
     HOST_TRANSFERS,
     INDEXING,
+    MAY_ALIAS,
+    PRIM_MAY_ALIAS,
     PRIM_RANDOM,
     PRIM_REFUSED,
     RANDOM,
@@ -80,7 +82,7 @@ def _op_effects(op: Op, capturable: Capturable) -> Effects:
     if op.id == "clear_mutable_collection":
         return Effects(writes=op.reads, works=False, barrier="empties a Python list")
     nested = tuple(_descend(op.bsym))
-    writes = tuple(dict.fromkeys(name for bsym in nested for name in _written(bsym)))
+    writes = _writes(op, nested)
     random = any(_is_random(bsym) for bsym in nested)
     forbidden = _forbidden(op, nested)
     known = _is_known(op, nested)
@@ -119,12 +121,27 @@ def _descend(bsym: BoundSymbol) -> Iterator[BoundSymbol]:
         yield from _descend(sub)
 
 
-def _written(bsym: BoundSymbol) -> tuple[str, ...]:
-    """Names that this very symbol writes: in Thunder every write is a `copy_` at some depth, its destination second."""
-    if bsym.sym.id not in (PrimIDs.COPY_, "copy_"):
-        return ()
-    destination = bsym.args[1]
-    return (destination.name,) if isinstance(destination, Proxy) else ()
+def _writes(op: Op, nested: tuple[BoundSymbol, ...]) -> tuple[str, ...]:
+    """Arguments of the op that it writes: in Thunder every write is a `copy_` at some depth, its destination second.
+
+    Inside a fusion the destination is an alias of an argument, so names are traced back through aliases and views.
+    """
+    origins = {name: (name,) for name in op.reads}
+    writes: dict[str, None] = {}
+    for bsym in nested:
+        if bsym.sym.id in (PrimIDs.COPY_, "copy_") and isinstance(bsym.args[1], Proxy):
+            writes.update(dict.fromkeys(origins.get(bsym.args[1].name, ())))
+        if not bsym.subsymbols and _may_alias(bsym):
+            sources = dict.fromkeys(o for proxy in bsym.flat_proxy_args for o in origins.get(proxy.name, ()))
+            for proxy in bsym.flat_proxy_outs:
+                origins.setdefault(proxy.name, tuple(sources))
+    return tuple(writes)
+
+
+def _may_alias(bsym: BoundSymbol) -> bool:
+    if isinstance(bsym.sym.id, PrimIDs):
+        return bsym.sym.id in PRIM_MAY_ALIAS
+    return str(bsym.sym.id).rpartition(".")[2] in MAY_ALIAS
 
 
 def _is_random(bsym: BoundSymbol) -> bool:

@@ -124,6 +124,15 @@ COLLECTIVES = _ids(
     "dtensor_redistribute"
 )
 
+PRIM_MAY_ALIAS = frozenset(
+    {
+        *(PrimIDs.UPDATE_ALIASES, PrimIDs.SHALLOW_COPY, PrimIDs.COPY_, PrimIDs.BITCAST, PrimIDs.BROADCAST_IN_DIM),
+        *(PrimIDs.CONVERT_ELEMENT_TYPE, PrimIDs.DEVICE_PUT, PrimIDs.IMAG, PrimIDs.REAL, PrimIDs.RESHAPE),
+        *(PrimIDs.SLICE, PrimIDs.SQUEEZE, PrimIDs.STRIDE_ORDER, PrimIDs.TRANSPOSE, PrimIDs.UNFOLD, PrimIDs.VIEW),
+    }
+)
+"""Prims whose results may be, or share memory with, an argument."""
+
 PRIM_RANDOM = frozenset({PrimIDs.UNIFORM, PrimIDs.RANDN, PrimIDs.RANDINT, PrimIDs.MULTINOMIAL})
 
 PRIM_REFUSED = frozenset(

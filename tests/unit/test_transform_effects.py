@@ -7,6 +7,7 @@ from cgverify.transform.effects import Effects, compute_effects
 from tests.builders import TraceBuilder
 
 import pytest
+import thunder
 from thunder.core.symbol import Symbol
 from thunder.core.trace import tracectx
 from thunder.executors import torchex
@@ -91,6 +92,17 @@ def test_a_copy_writes_its_second_argument() -> None:
     build = TraceBuilder("x", "y")
     build.op("copy_", build["x"], build["y"], grad_enabled=False)
     assert last_effects(build).writes == ("y",)
+
+
+def test_a_write_inside_a_fusion_is_traced_back_to_the_argument() -> None:
+    """The destination of a fused `copy_` is an alias made inside; what is written is the fusion's argument."""
+    build = TraceBuilder("x", "y")
+    (alias,) = build.op("update_aliases", (build["x"],))
+    result = build.op("copy_", build.op("add", alias, build["y"]), alias, grad_enabled=False)
+    subsymbols = build.trace.bound_symbols[2:]
+    symbol = Symbol("TorchCompile0", is_fusion=True, executor=thunder.get_executor("torchcompile"))
+    build.trace.bound_symbols[2:] = [symbol.bind(build["x"], build["y"], output=[result], subsymbols=tuple(subsymbols))]
+    assert last_effects(build).writes == ("x",)
 
 
 def test_draws_are_found_by_id() -> None:
