@@ -24,6 +24,10 @@ _streams: dict[torch.device, torch.cuda.Stream] = {}
 _waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Stream, list[torch.Tensor]]] = []
 
 
+class EmptyCaptureError(Exception):
+    """The captured body launched no device work: all its results are views, or without elements."""
+
+
 class Pool:
     """One exclusion domain: device memory of graphs that never run at the same time.
 
@@ -78,6 +82,7 @@ class Pool:
             The graph and the body's results, which lie in the pool's memory or in `buffers`.
 
         Raises:
+            EmptyCaptureError: the body launched nothing.
             Exception: whatever the capture raised. Stream, generator and allocator are usable again by then.
         """
         _dispose_of_waiting()
@@ -95,13 +100,15 @@ class Pool:
                     with contextlib.suppress(RuntimeError):
                         graph.capture_end()
                     raise
-                with _empty_graphs_unremarked():
-                    graph.capture_end()
+                is_empty = _end_capture(graph)
         except BaseException:
             self._abandon()
             release_generator(self.device)
             raise
         caller.wait_stream(stream)
+        if is_empty:
+            graph.reset()
+            raise EmptyCaptureError
         self._graphs += 1
         return graph, results
 
@@ -121,12 +128,16 @@ class Pool:
             torch._C._cuda_releasePool(self.device.index, self._handle)
 
 
-@contextlib.contextmanager
-def _empty_graphs_unremarked() -> Iterator[None]:
-    """Keeps torch's warning about an empty graph from the user: a body of views and no-ops enqueues nothing."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The CUDA Graph is empty", category=UserWarning)
-        yield
+def _end_capture(graph: torch.cuda.CUDAGraph) -> bool:
+    """Ends a capture that went well; returns whether it is empty, which torch says by a warning alone."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        graph.capture_end()
+    empty = [warning for warning in said if str(warning.message).startswith("The CUDA Graph is empty")]
+    for warning in said:
+        if warning not in empty:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return bool(empty)
 
 
 def _bytes_for(tensor: torch.Tensor) -> int:

@@ -21,7 +21,7 @@ from cgverify.runtime.cache import EntryCache, EntryKey
 from cgverify.runtime.check import differs_from_body
 from cgverify.runtime.graph import Body, CapturedGraph, CaptureRefusedError
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
-from cgverify.runtime.pool import LOCK, Pool
+from cgverify.runtime.pool import LOCK, EmptyCaptureError, Pool
 from cgverify.runtime.stats import RuntimeStats, Tally
 
 import torch
@@ -170,6 +170,9 @@ class GraphedRegion:
             with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(self.plan.device):
                 pool = self._runtime.pool(self.plan.device)
                 graph = CapturedGraph(self.plan, self._run, args, self._copied, pool)
+        except EmptyCaptureError:
+            self._runtime.cache.put_mark(key, Refusal.EMPTY)
+            return None, Refusal.EMPTY
         except CaptureRefusedError as error:
             return None, self._give_up(key, error.refusal, str(error))
         except Exception as error:

@@ -491,3 +491,16 @@ def test_a_failed_capture_holds_no_memory() -> None:
     for _ in range(3):
         x = torch.randn(8, device="cuda")
         assert_same(graphed(x), plain(x))
+
+
+def test_a_region_without_kernels_runs_ungraphed_in_silence() -> None:
+    """A conversion to the dtype that a tensor has launches nothing: no graph, no warning, the caller's own tensor."""
+    build = TraceBuilder("x")
+    trace = build.done(build.op("to", build["x"], dtype=torch.float32, copy=False))
+    transform = CUDAGraphTransform()
+    graphed = transform.rewrite(trace).python_callable()
+    for _ in range(3):
+        x = torch.randn(4, 4, device="cuda")
+        assert graphed(x)[0] is x
+    assert transform.stats().graphs == 0
+    assert ungraphed(transform, Refusal.EMPTY) == 2
