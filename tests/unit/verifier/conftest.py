@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
+from unittest import mock
 
 from cgverify.api import CUDAGraphTransform
 from cgverify.emulation import EmulatedCUDA
@@ -44,16 +44,27 @@ class Recorder(Transform):  # type: ignore[misc]
 
 
 @pytest.fixture(scope="session")
-def pairs() -> Iterator[list[Pair]]:
+def pairs() -> list[Pair]:
     """Every trace of the corpus with its rewrite, unverified."""
+    return _compiled()
+
+
+@pytest.fixture(scope="session")
+def fused_pairs() -> list[Pair]:
+    """The same, each trace fused by the torch.compile executor; nothing is compiled, since only traces are looked at."""
+    with mock.patch.object(torch, "compile", lambda function, **_: function):
+        return _compiled(executors=["torchcompile"])
+
+
+def _compiled(**options: object) -> list[Pair]:
     found = []
     with EmulatedCUDA(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Thunder asks torch for shapes on fake tensors, which warns on some versions
         for entry in CORPUS:
             recorder = Recorder()
-            thunder.jit(entry.function, transforms=[recorder])(*entry.arguments())
+            thunder.jit(entry.function, transforms=[recorder], **options)(*entry.arguments())
             transform = CUDAGraphTransform(verify=False)
             for position, before in enumerate(recorder.traces):
                 after = transform.transform_trace_post_optimization(before)
                 found.append(Pair(entry.name + ("/backward" if position else ""), before, after))
-        yield found
+    return found

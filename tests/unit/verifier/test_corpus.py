@@ -22,10 +22,11 @@ def test_corpus_is_large(pairs: list[Pair]) -> None:
     assert len(regions) >= 0.9 * len(pairs)
 
 
-def test_no_false_alarm(pairs: list[Pair]) -> None:
-    """No rewrite of the corpus gets a single diagnostic, nor does a trace compared with itself."""
+@pytest.mark.parametrize("corpus", ["pairs", "fused_pairs"])
+def test_no_false_alarm(corpus: str, request: pytest.FixtureRequest) -> None:
+    """No rewrite of the corpus gets a single diagnostic, nor does a trace compared with itself, fused or not."""
     alarms = {}
-    for pair in pairs:
+    for pair in request.getfixturevalue(corpus):
         for after in (pair.after, pair.before):
             report = verify(pair.before, after)
             if report.diagnostics:
