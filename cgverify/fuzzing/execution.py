@@ -140,6 +140,9 @@ class _Caller:
                 self._overwrite(self.held[number % len(self.held)][2], seed)
 
     def _call(self, seeds: Sequence[int]) -> None:
+        # As in eager PyTorch, a write to what a pending backward has saved would be the caller's own error.
+        while self.pending and self.resolved.writes_inputs:
+            self._backward(0)
         if seeds:
             self._new_arguments(seeds)
         number = len(self.record.calls)

@@ -103,10 +103,13 @@ class HistoryWriter:
         return []
 
     def _call(self, seeds: tuple[int, ...]) -> list[str]:
+        early: list[str] = []
+        while self.pending and self.resolved.writes_inputs:
+            early += self._backward(0)
         number = self.calls
         self.calls += 1
         mark = "  <- this call shows it" if number == self.guilty else ""
-        lines = [f"# call {number}{'' if seeds else ', with the same tensors'}{mark}"]
+        lines = [*early, f"# call {number}{'' if seeds else ', with the same tensors'}{mark}"]
         if seeds:
             fresh = [n for n, entry in enumerate(self.resolved.inputs) if entry.role == "arg"]
             lines += self._make(spread_seeds(seeds, len(self.names)), fresh)

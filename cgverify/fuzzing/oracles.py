@@ -65,13 +65,15 @@ class Facts:
         replays: graph replays, None where the device cannot tell.
         mutated: whether the program writes in place.
         finite: whether at least half of the floating-point results' elements were finite.
-        base_fault: how Thunder without graphs differs from eager, empty if it does not or was not compared.
+        base_tier: what judged Thunder without graphs against eager, empty if they were not compared.
+        base_fault: how the two differ, empty if they do not.
     """
 
     regions: int = 0
     replays: int | None = None
     mutated: bool = False
     finite: bool = True
+    base_tier: str = ""
     base_fault: str = ""
 
 
@@ -143,7 +145,8 @@ def check(
             facts = replace(verdict.facts, replays=counters.replays)
             if eager and verdict.status != "incomparable":
                 base = bench.judge_base()
-                facts = replace(facts, base_fault=base.evidence if base.status == "fail" else "")
+                fault = base.evidence if base.status == "fail" else ""
+                facts = replace(facts, base_tier=base.tier if base.status != "incomparable" else "", base_fault=fault)
         return replace(verdict, facts=facts)
     except _Refused as refusal:
         return Verdict("incomparable", evidence=f"Thunder without graphs raises {refusal}")

@@ -6,6 +6,7 @@ Nothing of torch or Thunder is imported until a test asks for it, and nothing is
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -27,8 +28,20 @@ SLOTS_PER_GPU = 3
 FOLDER = ".cgverify"
 PROPERTY = "cgverify-outcome"
 
-ALMOST_NEVER = 0.02
-"""Share of programs below which something that should happen counts as not happening."""
+FLOORS = {"captured": 0.3, "finite": 0.8, "mutated": 0.1, "regions>=2": 0.02, "aliased": 0.01}
+"""Least share of judged programs that must do each of these, or the run proves little and fails."""
+
+MAX_INCOMPARABLE = 0.2
+"""Largest share of programs about which nothing can be said."""
+
+STATIC = ("mutated", "finite")
+"""What a property that runs nothing cannot tell."""
+
+GRAPHED = ("captured", "regions>=2")
+"""What cannot happen without a transform."""
+
+ENOUGH = 200
+"""Programs of one property from which the shares are judged."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +109,15 @@ def pytest_configure(config: pytest.Config) -> None:
     visible = [name for name in os.environ.get("CGVERIFY_GPUS", "").split(",") if name]
     if worker.startswith("gw") and visible:
         os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(worker[2:]) % len(visible)]
+    config.stash[_OUTCOMES] = []
+    config.pluginmanager.register(_Collector(config), "cgverify-collector")
     if hasattr(config, "workerinput"):
         return
     config.stash[_CAMPAIGN] = PROFILES[config.getoption("--cgverify-profile")].campaign or os.urandom(4).hex()
 
 
 _CAMPAIGN = pytest.StashKey[str]()
+_OUTCOMES = pytest.StashKey[list[dict[str, Any]]]()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -165,6 +181,8 @@ def _run_shard(config: pytest.Config, name: str, number: int) -> Outcome:
     import torch
 
     torch.set_num_threads(1)
+    # The transform logs each capture that it gives up; what comes of it is judged by the results.
+    logging.getLogger("cgverify").setLevel(logging.ERROR)
     profile = PROFILES[config.getoption("--cgverify-profile")]
     device = choose_device(config.getoption("--cgverify-device"))
     if device == "cuda" and not torch.cuda.is_available():
@@ -218,48 +236,93 @@ def _describe_failures(outcome: Outcome) -> str:
     return "\n\n".join(parts)
 
 
+class _Collector:
+    """Collects what shards did, from their reports: in the main process they arrive from every worker."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.outcomes = config.stash[_OUTCOMES]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the outcome that a shard left in its report."""
+        if report.when == "call":
+            self.outcomes += [json.loads(str(text)) for key, text in report.user_properties if key == PROPERTY]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which too little happened for it to prove anything."""
+    if not hasattr(session.config, "workerinput") and _vacuity(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print what the fuzz targets did, if any ran: rates, vacuity, base faults, distinct failures."""
-    outcomes = [
-        json.loads(text)
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", "") == "call"
-        for key, text in report.user_properties
-        if key == PROPERTY
-    ]
+    """Print what the fuzz targets did, if any ran: rates, base faults, vacuity, distinct failures."""
+    outcomes = config.stash[_OUTCOMES]
     if not outcomes:
         return
     write = terminalreporter.write_line
     terminalreporter.section("cgverify")
-    campaign = config.stash[_CAMPAIGN]
-    write(f"target {config.getoption('--cgverify-target')}, campaign {campaign}, {SHARDS} shards")
+    write(f"target {config.getoption('--cgverify-target')}, campaign {config.stash[_CAMPAIGN]}, {SHARDS} shards")
     for name in dict.fromkeys(outcome["property"] for outcome in outcomes):
         write(_summary_line(name, [outcome for outcome in outcomes if outcome["property"] == name]))
     faults = [text for outcome in outcomes for text in outcome["base_faults"]]
     if faults:
-        write(
-            f"base faults (Thunder without graphs differs from eager; not the target's doing), {len(faults)} shown of "
-            f"{sum(outcome['statuses'].get('base fault', 0) for outcome in outcomes)}:"
-        )
+        count = sum(outcome["statuses"].get("base fault", 0) for outcome in outcomes)
+        write(f"{count} base faults (Thunder without graphs differs from eager; not the target's doing), such as:")
         for text in faults[:2]:
             write("  " + text.rstrip().replace("\n", "\n  "))
+    for line in _vacuity(config):
+        write(f"FAILED: {line}")
     failures = {failure["key"]: failure for outcome in outcomes for failure in outcome["failures"]}
     write(f"distinct failures: {len(failures)}")
     for key, failure in sorted(failures.items()):
         write(f"  {key}: python {failure['script']}")
 
 
-def _summary_line(name: str, outcomes: list[dict[str, Any]]) -> str:
-    programs = sum(outcome["programs"] for outcome in outcomes)
-    seconds = sum(outcome["seconds"] for outcome in outcomes)
+def _vacuity(config: pytest.Config) -> list[str]:
+    return find_vacuity(config.stash[_OUTCOMES], graphs=config.getoption("--cgverify-target") != "none")
+
+
+def find_vacuity(outcomes: list[dict[str, Any]], *, graphs: bool = True) -> list[str]:
+    """Return what happened too rarely, one line each, over the properties that ran enough programs.
+
+    Args:
+        outcomes: what shards did, as plain data (see Outcome).
+        graphs: whether there was a transform that should have captured something.
+    """
+    lines = []
+    names = dict.fromkeys(outcome["property"] for outcome in outcomes)
+    for name in names if graphs else [name for name in names if name != "structure"]:
+        counts, programs = _add_up([outcome for outcome in outcomes if outcome["property"] == name])
+        if programs < ENOUGH or counts["fail"]:
+            continue
+        judged = programs - counts["incomparable"]
+        if counts["incomparable"] > MAX_INCOMPARABLE * programs:
+            lines.append(f"{name}: {counts['incomparable']} of {programs} programs are incomparable")
+        idle = STATIC if name == "structure" else () if graphs else GRAPHED
+        floors = {what: least for what, least in FLOORS.items() if what not in idle}
+        lines += [
+            f"{name}: only {counts[what]} of {judged} judged programs are {what}; at least {least:.0%} should be"
+            for what, least in floors.items()
+            if counts[what] < least * judged
+        ]
+    return lines
+
+
+def _add_up(outcomes: list[dict[str, Any]]) -> tuple[Counter[str], int]:
     counts: Counter[str] = Counter()
     for outcome in outcomes:
         counts.update(outcome["statuses"])
-    shares = ", ".join(
-        f"{what} {100 * counts[what] / max(programs, 1):.0f} %"
-        for what in ("captured", "regions>=2", "mutated", "aliased", "finite", "incomparable")
+    return counts, sum(outcome["programs"] for outcome in outcomes)
+
+
+def _summary_line(name: str, outcomes: list[dict[str, Any]]) -> str:
+    counts, programs = _add_up(outcomes)
+    seconds = sum(outcome["seconds"] for outcome in outcomes)
+    shares = ", ".join(f"{what} {100 * counts[what] / max(programs, 1):.0f} %" for what in FLOORS)
+    marks = sorted(key for key in counts if key.startswith(("tier ", "eager ")))
+    tiers = ", ".join(f"{mark} {counts[mark]}" for mark in marks)
+        f"{tier} {counts[tier]}" for tier in sorted(key for key in counts if key.startswith(("tier ", "eager ")))
     )
     rate = programs / seconds if seconds else 0.0
     verdicts = f"{counts['ok']} ok, {counts['fail']} fail, {counts['incomparable']} incomparable"
-    return f"{name}: {programs} programs, {rate:.1f} a second and core; {verdicts}; {shares}"
+    return f"{name}: {programs} programs, {rate:.1f} a second and core; {verdicts}; {shares}; {tiers}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cgverify.fuzzing.operations import OPERATIONS
@@ -40,6 +41,12 @@ class Resolved:
         """Whether some output is differentiable."""
         kinds = [self.types[n] for n in self.outputs if n is not None]
         return any(isinstance(kind, TensorType) and kind.needs_grad for kind in kinds)
+
+    @property
+    def writes_inputs(self) -> bool:
+        """Whether it may write the memory of an input in place."""
+        inputs = {_memory(self.types, number) for number in range(len(self.inputs))}
+        return any(s.writes is not None and _memory(self.types, s.writes) in inputs for s in self.statements)
 
     @property
     def is_module(self) -> bool:
@@ -139,7 +146,7 @@ def _without_dead_draws(
     return tuple(kept)
 
 
-def _memory(types: list[ValueType], number: int) -> tuple[str, int]:
+def _memory(types: Sequence[ValueType], number: int) -> tuple[str, int]:
     """Return what holds a value: the storage class of a tensor, the number itself."""
     kind = types[number]
     return ("storage", kind.storage) if isinstance(kind, TensorType) else ("number", number)

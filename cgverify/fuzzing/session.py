@@ -37,6 +37,9 @@ MAX_FAILURES = 8
 
 MAX_PER_INVARIANT = 3
 
+MAX_REDUCING = 40.0
+"""Seconds after which a shard's further reductions are cut short."""
+
 BATCH = 200
 """Programs drawn from one seed; a shard goes on with the next seed until its budget is used up."""
 
@@ -215,6 +218,8 @@ class Shard:
         facts = verdict.facts
         self.counts[verdict.status] += 1
         self.counts[f"tier {verdict.tier}"] += 1
+        if facts.base_tier:
+            self.counts[f"eager {facts.base_tier}"] += 1
         self.counts["captured"] += facts.regions > 0 and facts.replays != 0
         self.counts["regions>=2"] += facts.regions > 1
         self.counts["mutated"] += facts.mutated
@@ -248,7 +253,16 @@ class Shard:
             verdict = self.property.judge(candidate, self.target, self.device)
             return verdict.status == "fail" and verdict.invariant == invariant
 
-        small = reduce_program(program, fails)
+        def fails_directly(candidate: Program) -> bool:
+            verdict = check(candidate, None, self.target, self.device, form=_form(candidate), eager=False)
+            return verdict.status == "fail" and verdict.invariant == invariant
+
+        small = program
+        if self.property.reproduce == "jit" and fails_directly(program):
+            # The direct path is several times faster; what it finds has to hold through thunder.jit as well.
+            quick = reduce_program(program, fails_directly, seconds=self._reducing_time())
+            small = quick if fails(quick) else program
+        small = reduce_program(small, fails, seconds=self._reducing_time())
         verdict = self.property.judge(small, self.target, self.device)
         kinds = tuple(dict.fromkeys(step.op for step in small.steps))
         for known in self.outcome.failures:
@@ -260,6 +274,11 @@ class Shard:
         source = render_source(resolve_program(small))
         failure = Failure(key, invariant, kinds, verdict.evidence, source, str(script), round(seconds, 1))
         self.outcome.failures.append(failure)
+
+    def _reducing_time(self) -> float:
+        """Return the seconds that one more reduction may take; a shard full of failures has to end too."""
+        spent = time.monotonic() - self.started - self.outcome.seconds
+        return max(2.0, min(20.0, MAX_REDUCING - spent))
 
     def _script(self, program: Program, verdict: Verdict) -> str:
         """Return a reproducer: around thunder.jit if the failure shows there too, else around a trace built directly.

@@ -1,8 +1,8 @@
 """Measures programs per second and core: static, emulated, and through thunder.jit, on the same programs.
 
-Run it with `python -m cgverify.fuzzing.throughput [PROGRAMS] [TARGET]`. Both paths do the same work on each program: make
-the trace, transform and prove it, check its structure; for the emulated rates, make the calls of a plain history on both
-sides and compare. They differ in how the trace comes about.
+Run it with `python -m cgverify.fuzzing.throughput [PROGRAMS] [TARGET]`. Both paths do the same work on each program:
+make the trace, transform and prove it, check its structure; for the emulated rates, make the calls of a plain history
+on both sides and compare. They differ in how the trace comes about.
 """
 
 from __future__ import annotations

@@ -133,7 +133,11 @@ class _Builder:
         """Bring the storage class up to date, compute the new content, copy it in, and rename the class again."""
         self._update_aliases(target)
         content = self._argument(statement.args[1]) if statement.symbol.name == "copy_" else self._compute(statement)
-        self.proxies[target] = torchex.copy_(content, self.proxies[target], grad_enabled=True)
+        into = self.proxies[target]
+        if content.dtype != into.dtype:
+            # Thunder's own idea of the promoted dtype may be wider than the destination's; it then converts, as here.
+            content = torchex.to(content, dtypes.to_torch_dtype(into.dtype), copy=True)
+        self.proxies[target] = torchex.copy_(content, into, grad_enabled=True)
         self._update_aliases(target)
 
     def _update_aliases(self, target: int) -> None:
