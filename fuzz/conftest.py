@@ -1,1 +1,1 @@
-"""Fuzz targets need nothing beyond the plugin that cgverify registers with pytest: options, `shard`, `fuzz`, summary."""
+"""Fuzz targets need nothing beyond the plugin that cgverify registers: options, `shard`, `fuzz`, summary."""

@@ -1,4 +1,4 @@
-"""Programs worth keeping are replayed first and whole, not sharded: each has its own history and says why it is kept."""
+"""Programs worth keeping are replayed whole, not sharded: each has its own history and says why it is kept."""
 
 from __future__ import annotations
 

@@ -321,8 +321,6 @@ def _summary_line(name: str, outcomes: list[dict[str, Any]]) -> str:
     shares = ", ".join(f"{what} {100 * counts[what] / max(programs, 1):.0f} %" for what in FLOORS)
     marks = sorted(key for key in counts if key.startswith(("tier ", "eager ")))
     tiers = ", ".join(f"{mark} {counts[mark]}" for mark in marks)
-        f"{tier} {counts[tier]}" for tier in sorted(key for key in counts if key.startswith(("tier ", "eager ")))
-    )
     rate = programs / seconds if seconds else 0.0
     verdicts = f"{counts['ok']} ok, {counts['fail']} fail, {counts['incomparable']} incomparable"
     return f"{name}: {programs} programs, {rate:.1f} a second and core; {verdicts}; {shares}; {tiers}"
