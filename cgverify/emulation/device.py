@@ -13,9 +13,9 @@ from typing import Any
 from cgverify.emulation import current
 from cgverify.emulation.allocator import Block, PoolId
 from cgverify.emulation.arena import Arena, extent
-from cgverify.emulation.dispatch import PLAIN, Dispatcher, is_fake
-from cgverify.emulation.errors import CaptureError, HostCopyError, not_capturing_message
-from cgverify.emulation.graph import Capture
+from cgverify.emulation.calls import PLAIN, Call, is_fake
+from cgverify.emulation.capture import Capture
+from cgverify.emulation.errors import HostCopyError, not_capturing_message
 from cgverify.emulation.modes import HOST, DispatchMode, FunctionMode, Placement
 from cgverify.emulation.patches import PatchSet, torch_patches
 from cgverify.emulation.rng import Generator, GeneratorState
@@ -67,7 +67,6 @@ class EmulatedCUDA:
         self.capture: Capture | None = None
         self.memory = Arena(capacity)
         self.memory.allocator.on_allocate, self.memory.allocator.on_free = self._note_allocate, self._note_free
-        self.dispatcher = Dispatcher(self)
         self.function_mode = FunctionMode(self)
         self._generators: weakref.WeakValueDictionary[int, Generator] = weakref.WeakValueDictionary()
         self.default_generator = self.new_generator(seed=0)
@@ -138,6 +137,10 @@ class EmulatedCUDA:
         pool = self.memory.allocator.general if capture is None else capture.pool
         return self.memory.tensor(self.memory.allocate(nbytes, pool, self.thread.stream_id), size, stride, dtype)
 
+    def empty_like(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a fresh device tensor of the same size, strides and dtype."""
+        return self.empty(tensor.size(), tensor.stride(), tensor.dtype)
+
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy in pinned host memory."""
         pinned = self.pinned_memory
@@ -171,12 +174,12 @@ class EmulatedCUDA:
     def capturing(self) -> Capture | None:
         """The capture that this thread's current stream takes part in."""
         capture = self.capture
-        return capture if capture is not None and self.thread.stream_id in capture.streams else None
+        return capture if capture is not None and self.thread.stream_id in capture.clocks else None
 
     def capture_on(self, stream_id: int) -> Capture | None:
         """Return the capture that the stream takes part in."""
         capture = self.capture
-        return capture if capture is not None and stream_id in capture.streams else None
+        return capture if capture is not None and stream_id in capture.clocks else None
 
     def next_stream_id(self) -> int:
         """Return the id of the stream that torch would hand out next."""
@@ -208,19 +211,7 @@ class EmulatedCUDA:
         if not non_blocking:
             self.wait_for_current_stream()
 
-    def refuse_invalid(self) -> None:
-        """Raise what every launch in an invalidated capture raises."""
-        raise CaptureError(CaptureError.INVALIDATED)
-
-    # Ops and random numbers
-
-    def decompose(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a composite op as the ops it is made of; NotImplemented if it is not."""
-        mode = self.thread.dispatch_mode
-        if mode is None:
-            return NotImplemented
-        with mode:
-            return func.decompose(*args, **kwargs)
+    # Random numbers
 
     def new_generator(self, seed: int | None = None) -> Generator:
         """Return a new device generator, with torch's seed for unseeded ones by default; refused in a capture."""
@@ -231,13 +222,13 @@ class EmulatedCUDA:
         self._generators[generator._cdata] = generator  # type: ignore[attr-defined]
         return generator
 
-    def generator_behind(self, generator: torch.Generator) -> Generator:
-        """Return the emulated generator that C++ hands over in another wrapper.
-
-        Raises RuntimeError, as torch does, for a CPU generator.
-        """
-        address: int = generator._cdata  # type: ignore[attr-defined]
-        found = generator if isinstance(generator, Generator) else self._generators.get(address)
+    def generator_of(self, call: Call) -> Generator:
+        """Return the generator that a random op draws from; raises RuntimeError, as torch does, for a CPU generator."""
+        given = call.kwargs.get("generator")
+        if given is None:
+            return self.default_generator
+        # C++ may hand over another wrapper of the generator
+        found = given if isinstance(given, Generator) else self._generators.get(given._cdata)
         if found is None:
             raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
         return found

@@ -7,95 +7,20 @@ replayed, as on a GPU. What it does keep is its memory pool.
 
 from __future__ import annotations
 
-import threading
 import warnings
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from cgverify.emulation.allocator import GENERAL, Block, Pool, PoolId
+from cgverify.emulation.capture import Capture, Handover, Launch
 from cgverify.emulation.current import active
 from cgverify.emulation.errors import CaptureError, UseAfterFree, not_capturing_message
-from cgverify.emulation.ops import OpInfo
-from cgverify.emulation.rng import Generator, GeneratorState, draw, stream_seed
+from cgverify.emulation.rng import Generator, GeneratorState
 
 import torch
 
 if TYPE_CHECKING:
     from cgverify.emulation.device import EmulatedCUDA
-
-
-class Launch:
-    """One recorded kernel: op, argument addresses and baked scalars, result addresses, random numbers.
-
-    `outputs` has a raw view per result that is to be stored, and None for results written in place. `random` is the
-    generator state and the offset inside the graph.
-    """
-
-    __slots__ = ("args", "func", "info", "kwargs", "outputs", "random")
-
-    def __init__(
-        self,
-        func: Any,
-        info: OpInfo,
-        args: Any,
-        kwargs: dict[str, Any],
-        outputs: list[torch.Tensor | None],
-        random: tuple[GeneratorState, int] | None = None,
-    ) -> None:
-        self.func, self.info, self.args, self.kwargs = func, info, args, kwargs
-        self.outputs, self.random = outputs, random
-
-    def __str__(self) -> str:
-        def show(value: Any) -> str:
-            if isinstance(value, torch.Tensor):
-                return f"{value.data_ptr():#x}{list(value.shape)}"
-            if isinstance(value, list | tuple):
-                return f"[{', '.join(map(show, value))}]"
-            return repr(value)
-
-        arguments = [*map(show, self.args), *(f"{key}={show(value)}" for key, value in self.kwargs.items())]
-        results = [show(output) for output in self.outputs if output is not None]
-        return f"{self.func}({', '.join(arguments)})" + (f" -> {', '.join(results)}" if results else "")
-
-
-Region = tuple[int, int]  # (offset, size) of a block that changed hands at this point: its contents mean nothing
-
-
-@dataclass(eq=False, slots=True)
-class Capture:
-    """A capture under way."""
-
-    graph: CUDAGraph
-    pool: Pool
-    stream_id: int
-    mode: str
-    thread: int = field(default_factory=threading.get_ident)
-    streams: set[int] = field(default_factory=set)  # those whose work is captured
-    unjoined: set[int] = field(default_factory=set)  # those with work that the first stream does not wait for
-    program: list[Launch | Region] = field(default_factory=list)
-    external: dict[Block, tuple[int, str]] = field(default_factory=dict)  # read or written: its serial, first op
-    is_invalid: bool = False
-
-    def forbid(self, text: str = CaptureError.UNSUPPORTED) -> NoReturn:
-        """Invalidate the capture and raise; the text counts for the first error only."""
-        was_invalid, self.is_invalid = self.is_invalid, True
-        raise CaptureError(CaptureError.INVALIDATED if was_invalid else text)
-
-    def forbids_waiting(self, stream_id: int) -> bool:
-        """Whether a call that waits for the stream, or asks if it is done, is forbidden to the calling thread."""
-        if stream_id in self.streams or self.mode == "global":
-            return True
-        return self.mode == "thread_local" and self.thread == threading.get_ident()
-
-    def join(self, stream_id: int, awaited: int) -> None:
-        """Let `stream_id` wait for an event that was recorded on `awaited` during this capture."""
-        if stream_id in self.streams:
-            self.unjoined.discard(awaited)
-        else:
-            self.streams.add(stream_id)
-        if stream_id != self.stream_id:
-            self.unjoined.add(stream_id)
 
 
 class CUDAGraph:
@@ -104,7 +29,7 @@ class CUDAGraph:
     def __init__(self, keep_graph: bool = False) -> None:
         self._cuda: EmulatedCUDA = active()
         self._keep_graph = keep_graph
-        self._program: list[Launch | Region] | None = None
+        self._program: list[Launch | Handover] | None = None
         self._launches: list[Launch] = []
         self._external: dict[Block, tuple[int, str]] = {}
         self._pool: Pool | None = None
@@ -150,7 +75,7 @@ class CUDAGraph:
             owner = cuda.memory.allocator.pool(chosen)
             owner.use_count += 1
             self._check_liveness = check_input_liveness
-            self._capture = Capture(self, owner, stream_id, capture_error_mode, streams={stream_id})
+            self._capture = Capture(self, owner, stream_id, capture_error_mode, clocks={stream_id: {}})
             cuda.capture = self._capture
 
     def capture_end(self) -> None:
@@ -165,7 +90,7 @@ class CUDAGraph:
             raise RuntimeError("Capture must end on the same stream it began on.")
         with cuda.lock:
             cuda.capture = self._capture = None
-            if capture.is_invalid or capture.unjoined:
+            if capture.is_invalid or not capture.is_joined():
                 capture.forbid(CaptureError.UNJOINED)
             self._states = {state: state.end_capture() for state in self._states}
             self._program, self._external, self._pool = capture.program, capture.external, capture.pool
@@ -201,7 +126,7 @@ class CUDAGraph:
                 if isinstance(step, tuple):
                     cuda.memory.fill(*step)
                 else:
-                    _run(step, start)
+                    step.run(start)
         cuda.stats["replays"] += 1
 
     def reset(self) -> None:
@@ -243,33 +168,3 @@ class CUDAGraph:
     def __del__(self) -> None:
         if getattr(self, "_pool", None) is not None:
             self._release()
-
-
-def _run(launch: Launch, start: dict[GeneratorState, tuple[int, int]]) -> None:
-    if launch.random is None:
-        result = launch.func(*launch.args, **launch.kwargs)
-    else:
-        state, offset = launch.random
-        seed, first = start[state]
-        result = draw(launch.func, launch.info, launch.args, launch.kwargs, stream_seed(seed, first + offset))
-    outputs = launch.outputs
-    if not outputs:
-        return
-    if len(outputs) == 1:
-        target = outputs[0]
-        if target is not None:
-            target.copy_(result if isinstance(result, torch.Tensor) else result[0])
-        return
-    for target, value in zip(outputs, flat_results(result), strict=True):
-        if target is not None:
-            target.copy_(value)
-
-
-def flat_results(result: Any) -> list[Any]:
-    """Return the tensors and Nones of an op's result in order."""
-    if isinstance(result, torch.Tensor) or result is None:
-        return [result]
-    found: list[Any] = []
-    for value in result:
-        found += flat_results(value)
-    return found

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cgverify.emulation.dispatch import PLAIN, is_faking
+from cgverify.emulation.calls import PLAIN, is_faking
+from cgverify.emulation.dispatch import dispatch
 from cgverify.emulation.transfers import CUDA0, transfer
 
 import torch
@@ -45,10 +46,10 @@ class DispatchMode(TorchDispatchMode):
 
     def __init__(self, cuda: EmulatedCUDA) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._dispatch = cuda.dispatcher
+        self._cuda = cuda
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self._dispatch(func, args, kwargs or {})
+        return dispatch(self._cuda, func, args, kwargs or {})
 
 
 class FunctionMode(TorchFunctionMode):

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from cgverify.emulation.calls import Call
 from cgverify.emulation.errors import not_capturing_message
-from cgverify.emulation.ops import OpInfo
 
 import numpy as np
 import torch
@@ -164,15 +164,15 @@ def stream_seed(seed: int, offset: int) -> int:
     return (z ^ (z >> 31)) & 0xFFFFFFFF
 
 
-def draw(func: Any, info: OpInfo, args: Any, kwargs: dict[str, Any], seed: int) -> Any:
+def draw(call: Call, seed: int) -> Any:
     """Run a random CPU op on the stream `seed`, leaving torch's default CPU generator as it was."""
     with _draw_lock:
-        if info.takes_generator:
-            return func(*args, **{**kwargs, "generator": _source.manual_seed(seed)})
+        if call.info.takes_generator:
+            return call.changed(generator=_source.manual_seed(seed)).run()
         default = torch.default_generator
         saved = default.get_state()
         default.manual_seed(seed)
         try:
-            return func(*args, **kwargs)
+            return call.run()
         finally:
             default.set_state(saved)

@@ -15,7 +15,7 @@ from cgverify.emulation.errors import CaptureError
 import torch
 
 if TYPE_CHECKING:
-    from cgverify.emulation.graph import Capture
+    from cgverify.emulation.capture import Capture, Clock
 
 CUDA_DEVICE_TYPE = 1  # c10::DeviceType::CUDA
 STREAMS = 32  # torch hands out this many streams in turn
@@ -111,6 +111,7 @@ class Event:
         self.device = torch.device("cuda:0")
         self._stream_id: int | None = None
         self._capture: Capture | None = None
+        self._clock: Clock = {}
         self._time = 0.0
 
     def record(self, stream: Any = None) -> None:
@@ -118,6 +119,7 @@ class Event:
         cuda = active()
         self._stream_id = cuda.thread.stream_id if stream is None else stream.stream_id
         self._capture = cuda.capture_on(self._stream_id)
+        self._clock = {} if self._capture is None else dict(self._capture.clocks[self._stream_id])
         self._time = time.perf_counter()
 
     def wait(self, stream: Any = None) -> None:
@@ -130,7 +132,7 @@ class Event:
         if self._capture is not None:
             if self._capture is not cuda.capture:
                 raise CaptureError(CaptureError.ENDED_EVENT)
-            self._capture.join(stream_id, self._stream_id)
+            self._capture.join(stream_id, self._clock)
         elif capture is not None:
             capture.forbid(CaptureError.ISOLATION)
 
