@@ -107,6 +107,9 @@ KNOWN_PURE = _names(
     """
 )
 
+# Ids of Thunder's torch language that are prims but lack the prefix `torch.`.
+UNPREFIXED_TORCH_IDS = frozenset({"adaptive_avg_pool2d_backward", "nll_loss_backward"})
+
 # Prims (by the name of their id) that are more than a pure function of tensors and numbers.
 VIEW_PRIMS = _names(
     """

@@ -173,9 +173,16 @@ def signature(symbol: Symbol) -> Signature:
         return Signature(known=False)
     if executor == "python":
         return _python_signature(base_name(symbol))
-    if executor in ("torch", "sdpa") or (executor is None and isinstance(identifier, str) and "torch" in identifier):
+    if executor in ("torch", "sdpa") or (executor is None and _is_torchs_name(identifier)):
         return _torch_signature(base_name(symbol))
     return Signature(known=False)
+
+
+def _is_torchs_name(identifier: object) -> bool:
+    """Whether a symbol that no executor claimed stands for an op of torch: `torch.add`, `Tensor.half`."""
+    if not isinstance(identifier, str):
+        return False
+    return identifier.startswith(("torch.", "Tensor.")) or identifier in tables.UNPREFIXED_TORCH_IDS
 
 
 @cache

@@ -8,6 +8,7 @@ from cgverify.diagnostics import Note
 from cgverify.ir import OpKind
 from cgverify.plan import OutputRole
 from cgverify.verifier.registry import Finding, rule
+from cgverify.verifier.semantics import TensorProxy
 from cgverify.verifier.subject import Region, Subject
 
 
@@ -35,8 +36,10 @@ def live_output_overwritten(subject: Subject) -> Iterator[Finding]:
     if subject.contract.fresh_outputs:
         return
     for region in subject.captured:
-        for position, name in enumerate(region.outputs):
-            if name in _escaping(subject) and position not in subject.effects(region).aliases:
+        escaping, aliases = _escaping(subject), subject.effects(region).aliases
+        for position, proxy in enumerate(region.op.bsym.flat_proxy_outs):
+            name = proxy.name
+            if isinstance(proxy, TensorProxy) and name in escaping and position not in aliases:
                 yield Finding(
                     f"`{name}` leaves `{region.name}` in graph memory, which the next replay overwrites",
                     subject.at(region.op),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from cgverify.diagnostics import Location, Note
+from cgverify.diagnostics import Location, Note, Severity
 from cgverify.ir import Op, OpKind
 from cgverify.verifier.names import Fault, NameFault
 from cgverify.verifier.registry import Finding, rule
@@ -234,6 +234,11 @@ def region_body_mismatch(subject: Subject) -> Iterator[Finding]:
     """
     for region in subject.regions:
         if region.body is None:
+            yield Finding(
+                f"region `{region.name}` does not say what it executes: it was judged by its subsymbols",
+                subject.at(region.op),
+                severity=Severity.NOTE,
+            )
             continue
         found = _claimed(region)
         if found is not None:

@@ -51,7 +51,7 @@ def pairs() -> list[Pair]:
 
 @pytest.fixture(scope="session")
 def fused_pairs() -> list[Pair]:
-    """The same, each trace fused by the torch.compile executor; nothing is compiled, since only traces are looked at."""
+    """The same, each trace fused by the torch.compile executor; nothing is compiled: only traces are looked at."""
     with mock.patch.object(torch, "compile", lambda function, **_: function):
         return _compiled(executors=["torchcompile"])
 
