@@ -101,7 +101,9 @@ def parse_text(source: str, name: str) -> Text:
 
 def _find_usage(function: ast.FunctionDef, parameters: tuple[str, ...]) -> Usage:
     """What the body does with names, from one walk."""
-    local, loaded, roots = set(parameters), {}, {}
+    local = set(parameters)
+    loaded: dict[str, None] = {}
+    roots: dict[str, None] = {}
     for statement in function.body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name):
