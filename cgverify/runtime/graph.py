@@ -63,7 +63,8 @@ class CapturedGraph:
         pool: where the graph's memory comes from.
 
     Raises:
-        CaptureRefusedError: a result aliases an input in a way that no view can reproduce.
+        CaptureRefusedError: a result aliases an input in a way that no view can reproduce, or an op wrote an input
+            unannounced.
         Exception: whatever the capture raised.
     """
 
@@ -82,8 +83,12 @@ class CapturedGraph:
         self._sinks = [copyable(buffers[k]) for k in self._copied]
         self._narrowed = [sink is not buffers[k] for k, sink in zip(self._copied, self._sinks, strict=True)]
         self._buffers = {k: buffers[k] for k in self._copied}
+        versions = [_version(buffer) for buffer in buffers]
         graph, results = pool.capture(body, buffers)
         self._graph: torch.cuda.CUDAGraph | None = graph
+        for entry, buffer, version in zip(region.inputs, buffers, versions, strict=True):
+            if _version(buffer) != version and not entry.written:
+                raise CaptureRefusedError(Refusal.HIDDEN_WRITE)
         self._fresh: list[torch.Tensor] = []  # results in graph memory, each alone in its storage
         self._blocks: list[_Block] = []
         # a body may return one tensor under two names; the caller then gets one tensor under two names
@@ -102,7 +107,7 @@ class CapturedGraph:
         """
         if self._graph is None:
             raise RuntimeError("this graph was closed: drop the jitted function or keep its transform alive")
-        self._pool.enter()
+        self._pool.turn.take()
         if self._copied:
             torch._foreach_copy_(self._sinks, self._sources(args))
         self._graph.replay()
@@ -184,6 +189,11 @@ class CapturedGraph:
             for k in members:
                 makers[k] = _view_of_block(position, results[k], start)
         return [maker for maker in makers if maker is not None]
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often the tensor was written; inference tensors do not count, and here only the caller's can be some."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _alias_of_input(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Result | None:

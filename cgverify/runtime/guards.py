@@ -27,6 +27,7 @@ class Refusal(Enum):
     MISALIGNED = "an argument's address is no multiple of its element size"
     OVERLAP = "a written input overlaps another input, or itself"
     UNSUPPORTED_ALIAS = "a result is a view of an input under another dtype"
+    HIDDEN_WRITE = "an op writes an input although nothing in the trace says so"
     EMPTY = "the region launches no device work for arguments of this description"
     CAPTURE_FAILED = "the capture failed"
     CHECK_FAILED = "the first replay differed from the un-graphed body"

@@ -11,8 +11,8 @@ import contextlib
 import gc
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span
 
@@ -20,7 +20,6 @@ import torch
 
 LOCK = threading.RLock()
 
-_streams: dict[torch.device, torch.cuda.Stream] = {}
 _waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Stream, list[torch.Tensor]]] = []
 
 
@@ -28,31 +27,47 @@ class EmptyCaptureError(Exception):
     """The captured body launched no device work: all its results are views, or without elements."""
 
 
+class Turn:
+    """Whose turn it is on the device: the stream on which the last call of an exclusion domain was enqueued."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.stream = torch.cuda.current_stream(device)
+        self._raw: int = self.stream.cuda_stream
+
+    def take(self) -> None:
+        """Orders what this thread's current stream does next after everything enqueued by the last call."""
+        if torch._C._cuda_getCurrentRawStream(self._device.index) != self._raw:
+            stream = torch.cuda.current_stream(self._device)
+            stream.wait_stream(self.stream)
+            self.stream, self._raw = stream, stream.cuda_stream
+
+
+_turns: weakref.WeakValueDictionary[tuple[torch.device, int], Turn] = weakref.WeakValueDictionary()
+"""The turn of each capture stream. cuBLAS keeps a workspace per stream, and a captured product goes on using that of
+its capture stream: so pools that happen to share a stream (torch hands out 32) share a turn too."""
+
+
 class Pool:
     """One exclusion domain: device memory of graphs that never run at the same time.
 
     Graphs of one pool use the same scratch memory, and the same static buffers where those are large enough. That is
     safe because nothing stays live in the pool between calls: under the lock, each call copies in, replays and copies
-    out, ordered on the device after the call before it (`enter`).
+    out, ordered on the device after the call before it (`turn`).
 
     Attributes:
         device: where the memory is.
+        turn: to be taken before anything of the pool is used.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._handle = torch.cuda.graph_pool_handle()
-        self._stream = torch.cuda.current_stream(device)
-        self._raw_stream: int = self._stream.cuda_stream
+        with torch.cuda.device(device):
+            self._capture_stream = torch.cuda.Stream()
+        self.turn = _turns.setdefault((device, self._capture_stream.cuda_stream), Turn(device))
         self._stores: list[torch.Tensor] = []
         self._graphs = 0
-
-    def enter(self) -> None:
-        """Orders what this thread's current stream does next after everything enqueued by the last call."""
-        if torch._C._cuda_getCurrentRawStream(self.device.index) != self._raw_stream:
-            stream = torch.cuda.current_stream(self.device)
-            stream.wait_stream(self._stream)
-            self._stream, self._raw_stream = stream, stream.cuda_stream
 
     def buffers_like(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Static buffers for one graph: uninitialised, with each tensor's size, strides, dtype and alignment.
@@ -88,7 +103,8 @@ class Pool:
         _dispose_of_waiting()
         graph = torch.cuda.CUDAGraph()
         caller = torch.cuda.current_stream(self.device)
-        stream = _capture_stream(self.device)
+        stream = self._capture_stream
+        self.turn.take()
         stream.wait_stream(caller)
         try:
             with torch.cuda.stream(stream), _garbage_collection_paused():
@@ -103,7 +119,7 @@ class Pool:
                 is_empty = _end_capture(graph)
         except BaseException:
             self._abandon()
-            release_generator(self.device)
+            release_generator(self.device, stream)
             raise
         caller.wait_stream(stream)
         if is_empty:
@@ -118,7 +134,7 @@ class Pool:
         stores: list[torch.Tensor] = []
         if not self._graphs:
             stores, self._stores = self._stores, []
-        _waiting.append((graph, self._stream, stores))
+        _waiting.append((graph, self.turn.stream, stores))
         _dispose_of_waiting()
 
     def _abandon(self) -> None:
@@ -157,13 +173,16 @@ def _dispose_of_waiting() -> None:
         stores.clear()
 
 
-def release_generator(device: torch.device) -> None:
+def release_generator(device: torch.device, stream: torch.cuda.Stream) -> None:
     """Takes the device's default generator out of the capture mode in which a failed capture leaves it.
 
     A capture that succeeds resets the mode and moves neither seed nor offset. Should even that fail, the generator gets
-    a clone of its state, which is not in capture mode; graphs captured earlier then keep drawing from the old state.
+    a clone of its state, which is not in capture mode; graphs captured earlier that draw numbers then fail at replay.
+
+    Args:
+        device: the device of the failed capture.
+        stream: a side stream to capture on.
     """
-    stream = _capture_stream(device)
     scratch = torch.zeros(1, device=device)
     torch.cuda.synchronize(device)
     graph = torch.cuda.CUDAGraph()
@@ -175,15 +194,6 @@ def release_generator(device: torch.device) -> None:
     except RuntimeError:
         generator = torch.cuda.default_generators[device.index or 0]
         generator.graphsafe_set_state(generator.clone_state())
-
-
-def _capture_stream(device: torch.device) -> Any:
-    # Stream objects of an emulated device die with it, so the cache asks whether the stream is of today's class
-    stream = _streams.get(device)
-    if stream is None or not isinstance(stream, torch.cuda.Stream):
-        with torch.cuda.device(device):
-            stream = _streams[device] = torch.cuda.Stream()
-    return stream
 
 
 @contextlib.contextmanager

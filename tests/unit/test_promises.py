@@ -19,6 +19,10 @@ from tests.builders import TraceBuilder
 import pytest
 import thunder
 import torch
+from thunder.core.proxies import TensorProxy
+from thunder.core.symbol import Symbol
+from thunder.core.trace import tracectx
+from thunder.executors import torchex
 from torch import nn
 from torch.nn import functional
 
@@ -504,3 +508,27 @@ def test_a_region_without_kernels_runs_ungraphed_in_silence() -> None:
         assert graphed(x)[0] is x
     assert transform.stats().graphs == 0
     assert ungraphed(transform, Refusal.EMPTY) == 2
+
+
+def test_a_write_that_the_trace_hides_keeps_the_region_ungraphed() -> None:
+    """An op vouched for that writes its argument unannounced: the capture notices, and every call stays right."""
+
+    def shift(a: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return a * 2
+
+    build = TraceBuilder("x")
+    with tracectx(build.trace):
+        symbol = Symbol("shift", meta=lambda a: a, id="shift", executor=torchex.ex)
+        result = TensorProxy("r", like=build["x"])
+        build.trace.bound_symbols.append(symbol.bind(build["x"], output=result, _call_ctx={"shift": shift}))
+    trace = build.done(build.op("mul", result, 3.0))
+    transform = CUDAGraphTransform(capturable={"shift"})
+    graphed = transform.rewrite(trace).python_callable()
+    x = torch.zeros(4, 4, device="cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for call in range(1, 4):
+            assert graphed(x)[0][0, 0].item() == 6.0 * call
+            assert x[0, 0].item() == call
+    assert ungraphed(transform, Refusal.HIDDEN_WRITE) == 2
