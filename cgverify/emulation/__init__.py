@@ -19,8 +19,9 @@ never tensors, so faults of lifetime and aliasing corrupt data here as they do o
 | arena | the memory; a tensor is on the device if and only if its address lies in it |
 | ops, judged, legality | what aten ops do besides computing, and what a capture forbids |
 | rng | (seed, offset) generators; replays draw what eager execution draws |
-| graph, streams | torch.cuda.CUDAGraph, Stream, Event |
-| dispatch, modes, transfers | each aten op: run on the CPU, or recorded; Python calls see cuda:0 |
+| graph, capture, streams | torch.cuda.CUDAGraph, Stream, Event |
+| modes, transfers | Python calls see cuda:0; `.to()`, `.cuda()`, `.cpu()` |
+| dispatch, execution, recording, copies | each aten op: run on the CPU, or recorded |
 | patches, memory_statistics | what is replaced in torch meanwhile |
 | device | `EmulatedCUDA`, which holds it all together |
 
@@ -29,11 +30,13 @@ How faithful it is, measured against an H200 with torch 2.11: tests/golden. What
 - CPU kernels and CPU decompositions compute: dropout, attention, convolution and batch norm use other ops than on CUDA,
   a launch moves the generator by 4 whatever it draws, and nothing of the GPU's numerics shows.
 - Only eager torch runs. nvFuser, Triton, cuDNN, Transformer Engine, NCCL and torch.compile do not.
-- Streams are labels: no races, and a missing wait does not show. Work on a stream that did not join the capture by an
-  event runs at once. There is one device.
+- Streams are labels: no races, and a missing wait does not show. There is one device. Modes belong to a thread: another
+  thread takes part with `with cuda.in_thread():`. Two captures at once raise, where a GPU's process aborts.
 - C++ code that asks a tensor for its device hears `cpu`, and so does Python code inside functions that torch overrides
   (torch.nn.functional) and in tensor hooks. `torch.autocast("cuda")` has no effect.
-- `out=` and `resize_` that grow a tensor, sparse layouts, conjugate and negative views are not supported.
+- Under a dispatch mode some C++ functions take the way meant for tensor subclasses: the backward of `prod` is allowed
+  in a capture, where CUDA's looks for zeros and waits. Nor does a capture fail because cuBLAS was not used before.
+- `out=` and `resize_` that grow a tensor, sparse layouts and `torch.cuda.MemPool` are not supported.
 - Zero-size tensors share one address. Expandable segments, `max_split_size_mb` and the deferred frees of
   `record_stream` are not modelled.
 - An index out of range raises at replay where a GPU asserts later; memory that nobody wrote holds zeros or old values

@@ -48,14 +48,15 @@ class GeneratorState:
 
     def advance(self, in_capture: bool) -> int:
         """Return the offset of the next launch (inside the graph, during a capture) and move past it."""
-        if in_capture:
+        with _draw_lock:
+            if not in_capture:
+                start = self.offset
+                self.skip(STEP)
+                return start
             if not self.capturing:
                 raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
             start, self.drawn_in_graph = self.drawn_in_graph, self.drawn_in_graph + STEP
             return start
-        start = self.offset
-        self.skip(STEP)
-        return start
 
     def skip(self, amount: int) -> None:
         """Move the offset outside a capture."""

@@ -62,9 +62,11 @@ def test_one_at_a_time(cuda: EmulatedCUDA) -> None:
 
 
 def test_nothing_works_outside() -> None:
-    """Streams, graphs and in_thread() need a device in force."""
+    """Streams, graphs and in_thread() need a device in force, and current() says which one is."""
     with EmulatedCUDA() as cuda:
+        assert EmulatedCUDA.current() is cuda
         stream_class, graph_class = torch.cuda.Stream, torch.cuda.CUDAGraph
+    assert EmulatedCUDA.current() is None
     for use in (stream_class, graph_class, cuda.in_thread().__enter__):
         with pytest.raises(RuntimeError, match="no EmulatedCUDA is active"):
             use()
@@ -360,6 +362,28 @@ def test_another_thread_takes_part(cuda: EmulatedCUDA) -> None:
         thread.start()
         thread.join()
     assert seen == [0, "cuda", 2.0]
+
+
+def test_threads_compute_and_allocate_side_by_side(cuda: EmulatedCUDA) -> None:
+    """Threads that draw, compute and free at once get right results and leave no block behind."""
+    before, wrong = torch.cuda.memory_allocated(), []
+
+    def work(value: float) -> None:
+        with cuda.in_thread(), torch.cuda.stream(torch.cuda.Stream()):
+            for size in range(1, 200):
+                x = torch.full((size,), value, device="cuda")
+                torch.rand(size, device="cuda")
+                if (x * 2 + 1).sum().item() != size * (2 * value + 1):
+                    wrong.append((value, size))
+
+    threads = [threading.Thread(target=work, args=(float(value),)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert torch.cuda.memory_allocated() == before
+    assert torch.cuda.default_generators[0].get_offset() == 4 * 4 * 199
 
 
 def test_a_capture_does_not_record_other_threads(cuda: EmulatedCUDA) -> None:

@@ -269,6 +269,46 @@ def test_a_forked_stream_is_captured_and_must_join(cuda: EmulatedCUDA) -> None:
         capture(lambda: body(joins=False))
 
 
+def test_a_fork_may_join_through_another_stream(cuda: EmulatedCUDA) -> None:
+    """What the first stream waits for counts through other streams, and only up to the event."""
+    x, one, other = filled(), torch.cuda.Stream(), torch.cuda.Stream()
+
+    def body(works_on: bool) -> torch.Tensor:
+        main = torch.cuda.current_stream()
+        one.wait_stream(main)
+        with torch.cuda.stream(one):
+            y = x + 1
+        other.wait_stream(one)
+        main.wait_stream(other)
+        if works_on:
+            with torch.cuda.stream(one):
+                x + 2
+        return y
+
+    graph, y = capture(lambda: body(works_on=False))
+    graph.replay()
+    assert y.tolist() == [1.0] * 4
+    with pytest.raises(CaptureError, match="unjoined work"):
+        capture(lambda: body(works_on=True))
+
+
+def test_errors_of_in_place_ops_show_in_the_capture(cuda: EmulatedCUDA) -> None:
+    """An in-place op whose shapes do not match, or whose arguments overlap, fails when it is captured."""
+    x = filled()
+
+    def body() -> torch.Tensor:
+        with pytest.raises(RuntimeError, match="must match the size"):
+            x.add_(filled(3))
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            x[1:].copy_(x[:-1])
+        x.view(torch.int32).floor_divide_(x.to(torch.int32) + 1)
+        return x + 1
+
+    graph, y = capture(body)
+    graph.replay()
+    assert y.tolist() == [1.0] * 4
+
+
 def test_a_capture_may_not_wait_for_uncaptured_work(cuda: EmulatedCUDA) -> None:
     """Waiting in a capture for an event recorded outside it invalidates the capture."""
     x, side = filled(), torch.cuda.Stream()
