@@ -93,7 +93,7 @@ def _input(draw: st.DrawFn, shapes: tuple[tuple[int, ...], ...], trains: bool, o
         else "contiguous",
         device=draw(st.sampled_from(("cuda", "cuda", "cuda", "cpu"))) if exotic else "cuda",
         role=draw(st.sampled_from(("arg", "parameter", "buffer"))) if owned else "arg",
-        alias_of=draw(st.sampled_from((None, 0, 1))) if exotic else None,
+        alias_of=draw(st.sampled_from((None, None, None, None, None, None, 0, 1))),
         requires_grad=trains and draw(st.booleans()),
         values=draw(st.sampled_from(("integers", "normal", "normal", "special"))),
         seed=draw(st.integers(0, 3)),

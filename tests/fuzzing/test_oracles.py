@@ -1,0 +1,191 @@
+"""The oracles: right transforms pass, each kind of wrong one is told by its invariant, and nothing passes silently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cgverify.fuzzing.comparison import compare_records
+from cgverify.fuzzing.execution import CallRecord, Record
+from cgverify.fuzzing.invariants import INVARIANTS, Broken
+from cgverify.fuzzing.oracles import Verdict, assert_holds, check, check_structure
+from cgverify.fuzzing.snapshots import relate, take_snapshots
+from cgverify.fuzzing.targets import Target, TargetError, find_target
+from tests.fuzzing.programs_by_name import PROGRAMS
+
+import pytest
+import torch
+from thunder.core.prims import PrimIDs
+from thunder.core.trace import TraceCtx, from_trace
+from thunder.core.transform_common import Transform
+
+CGVERIFY = find_target("cgverify")
+THUNDER = find_target("thunder")
+NONE = find_target("none")
+
+
+def target(change: Callable[[TraceCtx], TraceCtx]) -> Target:
+    """A target that changes every trace in one way."""
+
+    class Change(Transform):
+        def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
+            return change(computation_trace)
+
+    return Target("test", "", "", Change)
+
+
+@pytest.mark.parametrize("path", ["direct", "jit"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_cgverify_holds(name: str, path: Any) -> None:
+    """Our transform holds every invariant on the sample programs, on both paths, and captures something."""
+    verdict = check(PROGRAMS[name], None, CGVERIFY, "emulated", path=path)
+    assert (verdict.status, verdict.evidence) == ("ok", "")
+    assert verdict.facts.regions
+    assert verdict.facts.replays
+    assert verdict.facts.base_fault == ""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_thunder_without_graphs_equals_eager(name: str) -> None:
+    """The three renderings of a program agree: eager source, thunder.jit, directly built trace."""
+    for path in ("direct", "jit"):
+        verdict = check(PROGRAMS[name], None, NONE, "emulated", path=path)  # type: ignore[arg-type]
+        assert (verdict.status, verdict.evidence) == ("ok", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "invariant"),
+    [
+        ("write", "lost-write"),
+        ("item", "unexpected-error"),
+        ("held", "held-result-changed"),
+        ("dropout", "wrong-result"),
+    ],
+)
+def test_thunder_breaks(name: str, invariant: str) -> None:
+    """Thunder's own transform breaks the invariants that its known faults concern."""
+    verdict = check(PROGRAMS[name], None, THUNDER, "emulated")
+    assert (verdict.status, verdict.invariant) == ("fail", invariant)
+    with pytest.raises(INVARIANTS[invariant]):
+        assert_holds(verdict)
+
+
+def test_two_forwards_then_backward() -> None:
+    """Gradients of a first forward whose backward comes after a second are compared; Thunder's transform mixes them
+    up.
+    """
+    verdict = check(PROGRAMS["trained"], None, THUNDER, "emulated", path="jit")
+    assert verdict.status == "fail"
+    assert verdict.invariant in ("wrong-gradient", "held-result-changed", "wrong-result")
+
+
+def _without_first(symbol: object) -> Callable[[TraceCtx], TraceCtx]:
+    def change(trace: TraceCtx) -> TraceCtx:
+        new = from_trace(trace)
+        position = next(n for n, bsym in enumerate(trace.bound_symbols) if bsym.sym.id == symbol)
+        new.bound_symbols = [bsym for n, bsym in enumerate(trace.bound_symbols) if n != position]
+        return new
+
+    return change
+
+
+def _with_early_del(trace: TraceCtx) -> TraceCtx:
+    new = from_trace(trace)
+    dels = [bsym for bsym in trace.bound_symbols if bsym.sym.id == PrimIDs.DEL]
+    rest = [bsym for bsym in trace.bound_symbols if bsym.sym.id != PrimIDs.DEL]
+    new.bound_symbols = [*rest[:2], dels[0], *rest[2:]]
+    return new
+
+
+def test_structure_of_the_original() -> None:
+    """A transform that changes nothing has no structural fault, and neither has ours."""
+    for program in PROGRAMS.values():
+        assert check_structure(program, target(lambda trace: trace)).status == "ok"
+        assert check_structure(program, CGVERIFY).status == "ok"
+        assert check_structure(program, CGVERIFY, path="jit").status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("change", "evidence"),
+    [(_without_first("add"), "is not defined"), (_with_early_del, "is used after its del")],
+)
+def test_structure_faults(change: Callable[[TraceCtx], TraceCtx], evidence: str) -> None:
+    """A missing definition and a use after del are found in the text, without running it."""
+    verdict = check_structure(PROGRAMS["double"], target(change))
+    assert (verdict.status, verdict.invariant, verdict.tier) == ("fail", "broken-structure", "static")
+    assert evidence in verdict.evidence
+
+
+def test_transform_that_raises() -> None:
+    """An exception inside the transform is a failure of its own, not of the check."""
+
+    def change(trace: TraceCtx) -> TraceCtx:
+        raise KeyError("no such op")
+
+    verdict = check(PROGRAMS["double"], None, target(change), "emulated")
+    assert (verdict.invariant, verdict.evidence) == ("transform-failed", "KeyError: 'no such op'")
+
+
+def record(value: torch.Tensor, **changes: Any) -> Record:
+    """The record of one call that returned `value`."""
+    call = CallRecord(take_snapshots([value]), [], {}, (b"0", b"0"))
+    for name, change in changes.items():
+        setattr(call, name, change)
+    return Record([call], [], [(0, 0, take_snapshots([value])[0])])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "invariant"),
+    [
+        (torch.tensor([0.0]), torch.tensor([-0.0]), "wrong-result"),
+        (torch.tensor([float("nan")]), torch.tensor([float("nan")]).neg(), "wrong-result"),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), "wrong-metadata"),
+        (torch.ones(2, 3), torch.ones(3, 2).t(), "wrong-metadata"),
+        (torch.ones(2), torch.ones(2, requires_grad=True), "wrong-metadata"),
+    ],
+)
+def test_bits_and_metadata(one: torch.Tensor, other: torch.Tensor, invariant: str) -> None:
+    """Zeros of both signs, NaNs of both signs, dtypes, strides and requires_grad are told apart."""
+    assert next(compare_records(record(one), record(one)), None) is None
+    difference = next(compare_records(record(one), record(other)), None)
+    assert difference is not None
+    assert difference.invariant.name == invariant
+
+
+def test_generator_and_aliasing() -> None:
+    """Another generator position and other shared memory are differences of their own."""
+    value = torch.ones(2)
+    moved = next(compare_records(record(value), record(value, generators=(b"0", b"1"))))
+    shared = next(compare_records(record(value), record(value, relations={(0, 1): 0})))
+    assert (moved.invariant.name, shared.invariant.name) == ("wrong-generator", "wrong-aliasing")
+
+
+def test_relate() -> None:
+    """Views overlap at their offsets; separate tensors do not."""
+    base = torch.zeros(6)
+    assert relate([base, base[2:4], torch.zeros(6), None, 3.0]) == {(0, 1): 8}
+
+
+def test_every_invariant_has_its_own_class() -> None:
+    """Hypothesis tells failures apart by exception type, so each invariant has one."""
+    assert len(set(INVARIANTS.values())) == len(INVARIANTS) >= 14
+    assert all(issubclass(kind, Broken) and kind.name == name for name, kind in INVARIANTS.items())
+    assert_holds(Verdict("ok"))
+    assert_holds(Verdict("incomparable"))
+
+
+@pytest.mark.parametrize("name", ["cgverfy", "nosuch.module:Transform", "cgverify:nothing", ":", "a:"])
+def test_unknown_target(name: str) -> None:
+    """An unknown target is refused with one line that names it and the remedy."""
+    with pytest.raises(TargetError) as caught:
+        find_target(name)
+    assert repr(name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_target_that_is_no_transform() -> None:
+    """Naming something that is no transform is refused when it is made."""
+    made = find_target("collections:OrderedDict").make
+    assert made is not None
+    with pytest.raises(TargetError, match="OrderedDict"):
+        made()

@@ -1,0 +1,156 @@
+"""The pytest plugin: options and their errors, the `cuda` fixture, shards, the summary, and vacuous runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from cgverify.fuzzing.pytest_plugin import FLOORS, SHARDS, find_vacuity
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_pytest(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run pytest on a small suite of fuzz targets in `folder`."""
+    (folder / "test_it.py").write_text(
+        "def test_structure(fuzz, shard):\n    fuzz('structure', shard)\n"
+        "def test_equivalence(fuzz, shard):\n    fuzz('equivalence', shard)\n",
+        encoding="utf-8",
+    )
+    loaded = [] if _is_installed() else ["-p", "cgverify.fuzzing.pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", *loaded, "-p", "no:cacheprovider", "-q", str(folder), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def _is_installed() -> bool:
+    from importlib.metadata import entry_points
+
+    return any(entry.value == "cgverify.fuzzing.pytest_plugin" for entry in entry_points(group="pytest11"))
+
+
+@pytest.mark.parametrize(
+    ("argument", "named"),
+    [
+        ("--cgverify-target=nosuch", "nosuch"),
+        ("--cgverify-target=nosuch.module:Transform", "nosuch.module"),
+        ("--cgverify-device=tpu", "tpu"),
+        ("--cgverify-profile=fast", "fast"),
+        ("--cgverify-programs=0", "must be more than 0"),
+        ("--cgverify-seconds=-1", "must be more than 0"),
+    ],
+)
+def test_usage_errors(argument: str, named: str, tmp_path: Path) -> None:
+    """An unknown value is pytest's usage error, exit code 4, and nothing runs."""
+    done = run_pytest(tmp_path, argument)
+    assert done.returncode == 4
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_green_run(tmp_path: Path) -> None:
+    """A small run with our transform passes, prints rates, and leaves no failure behind."""
+    done = run_pytest(tmp_path, "--cgverify-programs", "16", "--cgverify-device", "emulated")
+    assert done.returncode == 0, done.stdout
+    assert "structure: 16 programs" in done.stdout
+    assert "equivalence: 16 programs" in done.stdout
+    assert "distinct failures: 0" in done.stdout
+    assert not (tmp_path / ".cgverify" / "failures").exists()
+
+
+def test_red_run(tmp_path: Path) -> None:
+    """With Thunder's transform it fails, under xdist too, and names script and shrunk program for each failure."""
+    done = run_pytest(
+        tmp_path, "-n", "2", "-k", "equivalence", "--cgverify-target", "thunder", "--cgverify-programs", "40"
+    )
+    assert done.returncode == 1, done.stdout
+    scripts = sorted((tmp_path / ".cgverify" / "failures").glob("*.py"))
+    assert scripts
+    assert all(script.with_suffix(".json").exists() for script in scripts)
+    assert "def program(x0" in done.stdout
+    assert f"reproduce: python {tmp_path}" in done.stdout
+    assert "distinct failures: 0" not in done.stdout
+
+
+def test_gate_is_the_same_serial_and_parallel(tmp_path: Path) -> None:
+    """The gate draws the same programs however many workers share its shards."""
+    plugin = tmp_path / "show_hashes.py"
+    plugin.write_text(
+        "import json\n"
+        "def pytest_terminal_summary(terminalreporter):\n"
+        "    for report in terminalreporter.stats.get('passed', []):\n"
+        "        for key, text in report.user_properties:\n"
+        "            terminalreporter.write_line('HASH ' + json.loads(text)['hashes'])\n",
+        encoding="utf-8",
+    )
+    runs = [
+        run_pytest(
+            tmp_path,
+            *(
+                "-k",
+                "structure",
+                "-p",
+                "show_hashes",
+                "--cgverify-profile",
+                "gate",
+                "--cgverify-programs",
+                "24",
+                *extra,
+            ),
+            env={"PYTHONPATH": os.pathsep.join((str(ROOT), str(tmp_path)))},
+        )
+        for extra in ((), ("-n", "2"))
+    ]
+    serial, parallel = (sorted(line for line in run.stdout.splitlines() if line.startswith("HASH")) for run in runs)
+    assert len(serial) == SHARDS
+    assert len(set(serial)) == SHARDS
+    assert serial == parallel
+
+
+def test_loading_imports_neither_torch_nor_thunder() -> None:
+    """The plugin costs nothing where it is idle."""
+    code = "import sys, cgverify.fuzzing.pytest_plugin; print({'torch', 'thunder', 'hypothesis'} & sys.modules.keys())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "set()"
+
+
+def test_cuda_fixture(cuda: Any) -> None:
+    """The fixture gives a device that says it is CUDA and can capture a graph, emulated where there is no GPU."""
+    x = torch.ones(3, device="cuda")
+    assert str(x.device) == "cuda:0"
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+    x.fill_(4.0)
+    graph.replay()
+    assert y.tolist() == [8.0, 8.0, 8.0]
+
+
+def _outcome(**changes: int) -> dict[str, Any]:
+    statuses = {"ok": 1000, "fail": 0, "incomparable": 0, **{name: 900 for name in FLOORS}, **changes}
+    return {"property": "equivalence", "programs": 1000, "statuses": statuses}
+
+
+def test_vacuity() -> None:
+    """A run in which nothing is captured, finite or comparable is called so; a lively one and a short one are not."""
+    assert find_vacuity([_outcome()]) == []
+    assert find_vacuity([_outcome(captured=10)]) == [
+        "equivalence: only 10 of 1000 judged programs are captured; at least 30% should be"
+    ]
+    assert find_vacuity([_outcome(captured=10)], graphs=False) == []
+    assert "incomparable" in find_vacuity([_outcome(incomparable=900)])[0]
+    assert find_vacuity([{**_outcome(captured=0), "programs": 100}]) == []

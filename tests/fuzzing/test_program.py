@@ -1,0 +1,93 @@
+"""Program files: what is written is read back, and what cannot be read is refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cgverify.fuzzing.program import Program, ProgramError, decode_program, encode_program, load_program
+from cgverify.fuzzing.strategies import programs
+from tests.fuzzing.programs_by_name import PROGRAMS
+
+import pytest
+from hypothesis import given, settings
+
+
+@given(program=programs())
+@settings(max_examples=100, deadline=None, database=None)
+def test_round_trip(program: Program) -> None:
+    """Encoding and decoding gives the same program, history included."""
+    assert decode_program(encode_program(program)) == program
+
+
+@given(program=programs(gradients=True))
+@settings(max_examples=50, deadline=None, database=None)
+def test_repr_is_python(program: Program) -> None:
+    """A program's repr is the expression that makes it."""
+    from cgverify.fuzzing import program as module
+
+    assert eval(repr(program), vars(module)) == program
+
+
+def test_the_documented_file_is_read() -> None:
+    """The example of the design, with every key spelled out, is a program."""
+    text = """{"format": "cgverify-program", "version": 1, "inputs": [{"shape": [2, 3], "dtype": "f32",
+        "layout": "contiguous", "device": "cuda", "role": "arg", "alias_of": null, "requires_grad": false, "seed": 1}],
+        "steps": [{"op": "mul", "args": [0, 1], "params": {}}], "outputs": [2],
+        "history": [{"do": "call", "seeds": [1, 2]}], "why": "an example"}"""
+    program = decode_program(text)
+    assert program.inputs[0].shape == (2, 3)
+    assert program.steps[0].op == "mul"
+    assert program.history[0].seeds == (1, 2)
+
+
+def _edited(old: str, new: str) -> str:
+    text = encode_program(PROGRAMS["double"])
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("{", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        ("[]", "is not a program file"),
+        ('{"format": "something"}', "is not a program file"),
+        (_edited('"version": 1', '"version": 2'), "version 2"),
+        (_edited('"version": 1', '"version": "1"'), "version '1'"),
+        (_edited('"op": "add"', '"op": "adx"'), "'adx'"),
+        (_edited('"shape"', '"shapes"'), "shapes"),
+        (_edited('"why"', '"reason"'), "reason"),
+        (_edited('"do": "call"', '"do": "dance"'), "dance"),
+        (_edited('"op": "add"', '"op": "add", "params": {"alpha": 2}'), "'alpha'"),
+    ],
+)
+def test_bad_file(text: str | bytes, named: str) -> None:
+    """A file that cannot be read is refused with one line that names the file and the fault."""
+    with pytest.raises(ProgramError) as caught:
+        decode_program(text, "some.json")
+    assert "some.json" in str(caught.value)
+    assert named in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_parameter_value() -> None:
+    """A parameter out of its choices is refused with the choices."""
+    text = _edited('"op": "add"', '"op": "to_dtype", "params": {"dtype": "f31"}')
+    with pytest.raises(ProgramError, match=r"dtype='f31'; it must be one of 'f64'"):
+        decode_program(text)
+
+
+def test_alias_must_be_earlier() -> None:
+    """An input cannot alias itself or a later one."""
+    text = _edited('"values": "integers"', '"values": "integers", "alias_of": 0')
+    with pytest.raises(ProgramError, match="input 0 aliases input 0"):
+        decode_program(text)
+
+
+def test_load_names_the_path(tmp_path: Path) -> None:
+    """An error in a file names its path."""
+    path = tmp_path / "broken.json"
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(ProgramError, match=r"broken\.json is not JSON"):
+        load_program(path)
