@@ -40,6 +40,9 @@ class Allowed:
 
 FACTS = frozenset({"ir", "plan", "diagnostics"})
 
+# The modules of the verifier that derive facts about ops: the package `semantics`.
+SEMANTICS = frozenset({"semantics", "facts", "proxies", "signatures"})
+
 # Modules of the fuzzer that break things from inside, and what they have to reach for it.
 BRIDGES = {
     "mutants": frozenset({"transform", "runtime", "plan", "ir"}),
@@ -55,7 +58,7 @@ TABLE = {
     "transform": Allowed(FACTS, torch=True, thunder=frozenset({"effects", "tables", "emit", "driver", "roles"})),
     "runtime": Allowed(frozenset({"plan", "diagnostics"}), torch=True),
     "emulation": Allowed(torch=True),
-    "verifier": Allowed(FACTS, torch=frozenset({"semantics"}), thunder=frozenset({"semantics"})),
+    "verifier": Allowed(FACTS, torch=SEMANTICS, thunder=SEMANTICS),
     "fuzzing": Allowed(PUBLIC, torch=True, thunder=True, bridges=BRIDGES),
     "api": Allowed(EVERYTHING, torch=True, thunder=True),
     "checking": Allowed(EVERYTHING, torch=True, thunder=True),

@@ -9,7 +9,7 @@ from cgverify.verifier.divergence import Cause, Divergence
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.rules.equivalence import called, sides
 from cgverify.verifier.semantics import is_static
-from cgverify.verifier.state import Operand
+from cgverify.verifier.state import Operand, Step, is_callers_memory
 from cgverify.verifier.subject import Subject
 
 
@@ -109,20 +109,24 @@ def _moved(divergence: Divergence) -> str:
 def _crossed(subject: Subject, divergence: Divergence) -> tuple[Note, ...]:
     """The writes that the op saw on one side only."""
     before, after = subject.executions
-    notes = []
+    notes: dict[Note, None] = {}
     for was, now in _pairs(divergence):
-        unseen, seen = set(was.versions) - set(now.versions), set(now.versions) - set(was.versions)
-        notes += [
-            Note("it ran after this write, and no longer does", subject.step_was(before.writers[version]))
-            for version in unseen
-            if version in before.writers
-        ]
-        notes += [
-            Note("it now runs after this write", subject.step(after.writers[version]))
-            for version in seen
-            if version in after.writers
-        ]
-    return tuple(dict.fromkeys(notes))
+        lost = [before.writers[v] for v in set(was.versions) - set(now.versions) if v in before.writers]
+        won = [after.writers[v] for v in set(now.versions) - set(was.versions) if v in after.writers]
+        notes.update((Note("it ran after this write, and no longer does", subject.step_was(s)), None) for s in lost)
+        notes.update((Note("it now runs after this write", subject.step(s)), None) for s in won)
+        if any(_only_shares(step, now) for step in (*lost, *won)):
+            notes[_ONE_MEMORY] = None
+    return tuple(notes)
+
+
+_ONE_MEMORY = Note("tensors that the caller gave on one device count as one memory: they may share it")
+
+
+def _only_shares(step: Step, operand: Operand) -> bool:
+    """Whether the step writes the caller's memory, but not by way of this very value."""
+    callers = any(is_callers_memory(root) for root in step.writes)
+    return callers and operand.number not in {other.number for other in step.operands}
 
 
 def _pairs(divergence: Divergence) -> list[tuple[Operand, Operand]]:

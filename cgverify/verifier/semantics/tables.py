@@ -1,6 +1,6 @@
 """What torch's operator schemas do not say: op names whose effects are declared nowhere.
 
-`semantics.py` derives facts from schemas, tags and Thunder's decompositions. The names below are the rest, each group
+`signatures.py` derives facts from schemas, tags and Thunder's decompositions. The names below are the rest, each group
 with its reason. A name is the last part of a symbol's id or name, without `torch.`, `_prim_impl` and the like. Tests
 re-derive as much of these tables as can be derived by running the ops.
 """
