@@ -29,7 +29,8 @@ How faithful it is, measured against an H200 with torch 2.11: tests/golden. What
 
 - CPU kernels and CPU decompositions compute: dropout, attention, convolution and batch norm use other ops than on CUDA,
   a launch moves the generator by 4 whatever it draws, and nothing of the GPU's numerics shows.
-- Only eager torch runs. nvFuser, Triton, cuDNN, Transformer Engine, NCCL and torch.compile do not.
+- Only eager torch runs, and what torch.compile is given runs eagerly. nvFuser, Triton, cuDNN, Transformer Engine and
+  NCCL do not run.
 - Streams are labels: no races, and a missing wait does not show. There is one device. Modes belong to a thread: another
   thread takes part with `with cuda.in_thread():`. Two captures at once raise, where a GPU's process aborts.
 - C++ code that asks a tensor for its device hears `cpu`, and so does Python code inside functions that torch overrides

@@ -164,6 +164,16 @@ def test_out_of_memory() -> None:
         torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
 
 
+def test_torch_compile_compiles_nothing(cuda: EmulatedCUDA) -> None:
+    """torch.compile hands back what it is given, as a function and as a decorator."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    assert torch.compile(function) is function
+    assert torch.compile(fullgraph=True)(function) is function
+
+
 def test_nvtx_does_nothing(cuda: EmulatedCUDA) -> None:
     """NVTX ranges can be opened and closed."""
     with torch.cuda.nvtx.range("outer"):
