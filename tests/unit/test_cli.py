@@ -207,7 +207,7 @@ def test_unreadable_file_is_one_line(name: str, text: str | None, message: str, 
 
 def test_mutants_are_counted(capsys: Output) -> None:
     """``mutants`` plants each fault several times, runs each mutant, and says how each was caught."""
-    code = cli.main(["mutants", "--programs", "16", "--device", "emulated"])
+    code = cli.main(["mutants", "--programs", "8", "--device", "emulated"])
     *lines, last = capsys.readouterr().out.splitlines()
     counts = {line.split()[1]: line.split()[2].split("/") for line in lines if line.startswith("CG")}
     assert set(counts) == {mutator.name for mutator in MUTATORS}
