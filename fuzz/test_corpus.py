@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cgverify.fuzzing.devices import choose_device
+from cgverify.fuzzing.invariants import Broken
 from cgverify.fuzzing.oracles import assert_holds, check, check_structure
 from cgverify.fuzzing.program import ProgramError, load_program
 from cgverify.fuzzing.targets import find_target
@@ -23,6 +24,9 @@ def test_corpus(path: Path, request: pytest.FixtureRequest) -> None:
         pytest.fail(f"corrupt corpus file: {error}", pytrace=False)
     target = find_target(request.config.getoption("--cgverify-target"))
     device = choose_device(request.config.getoption("--cgverify-device"))
-    assert_holds(check_structure(program, target))
-    assert_holds(check(program, None, target, device))
-    assert_holds(check(program, None, target, device, path="jit"))
+    try:
+        assert_holds(check_structure(program, target))
+        assert_holds(check(program, None, target, device))
+        assert_holds(check(program, None, target, device, path="jit"))
+    except Broken as error:
+        pytest.fail(f"{error}\nkept because: {program.why}\nreproduce: cgverify reproduce {path}", pytrace=False)

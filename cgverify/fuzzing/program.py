@@ -155,11 +155,17 @@ class _File(_Plain, kw_only=True, frozen=True, omit_defaults=False):
 
 
 def encode_program(program: Program) -> str:
-    """Return the text of a program file."""
-    document = {"format": FORMAT, "version": VERSION, **msgspec.to_builtins(program)}
-    for key in ("inputs", "steps", "outputs", "history", "why"):
-        document.setdefault(key, msgspec.to_builtins(getattr(program, key)))
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+    """Return the text of a program file: one line for each input, step and event."""
+    lines = [f' "format": {_text(FORMAT)}', f' "version": {VERSION}']
+    for key in ("inputs", "steps", "history"):
+        entries = [f"  {_text(entry)}" for entry in getattr(program, key)]
+        lines.append(f' "{key}": [' + ",\n".join(["", *entries])[1:] + ("\n ]" if entries else "]"))
+    lines += [f' "outputs": {_text(program.outputs)}', f' "why": {_text(program.why)}']
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _text(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
 
 
 def decode_program(text: str | bytes, source: str = "the program") -> Program:

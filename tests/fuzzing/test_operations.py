@@ -19,7 +19,7 @@ import pytest
 import torch
 from thunder.core import dtypes
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:<program>")
+pytestmark = pytest.mark.filterwarnings("ignore:var:UserWarning")
 
 SHAPES = ((2, 3), (3,), (3, 3), (), (1, 3), (2, 3, 3))
 TRIALS = 24

@@ -71,12 +71,10 @@ def test_thunder_breaks(name: str, invariant: str) -> None:
 
 
 def test_two_forwards_then_backward() -> None:
-    """Gradients of a first forward whose backward comes after a second are compared; Thunder's transform mixes them
-    up.
-    """
+    """Backward of a first forward after a second forward is compared; with Thunder's transform it goes wrong."""
     verdict = check(PROGRAMS["trained"], None, THUNDER, "emulated", path="jit")
     assert verdict.status == "fail"
-    assert verdict.invariant in ("wrong-gradient", "held-result-changed", "wrong-result")
+    assert verdict.invariant in ("wrong-gradient", "held-result-changed", "unexpected-error")
 
 
 def _without_first(symbol: object) -> Callable[[TraceCtx], TraceCtx]:

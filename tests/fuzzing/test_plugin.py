@@ -69,7 +69,7 @@ def test_green_run(tmp_path: Path) -> None:
 def test_red_run(tmp_path: Path) -> None:
     """With Thunder's transform it fails, under xdist too, and names script and shrunk program for each failure."""
     done = run_pytest(
-        tmp_path, "-n", "2", "-k", "equivalence", "--cgverify-target", "thunder", "--cgverify-programs", "40"
+        tmp_path, "-n", "2", "-k", "equivalence", "--cgverify-target", "thunder", "--cgverify-programs", "16"
     )
     assert done.returncode == 1, done.stdout
     scripts = sorted((tmp_path / ".cgverify" / "failures").glob("*.py"))
