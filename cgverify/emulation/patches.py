@@ -94,6 +94,7 @@ def _module_patches(cuda: EmulatedCUDA) -> Iterator[Patch]:
         yield holder, "Event", Event
     yield module, "_initialized", True  # so that nothing tries to initialize CUDA
     yield module, "device_count", lambda: 1
+    yield module, "_cached_device_count", 1  # what torch's own function, held by somebody, answers and would write
     yield module, "default_generators", (cuda.default_generator,)
     yield module, "_get_device_properties", lambda device: DeviceProperties(cuda.capacity)
     yield module, "_exchange_device", _select_device

@@ -414,3 +414,12 @@ def test_a_capture_does_not_record_other_threads(cuda: EmulatedCUDA) -> None:
     assert x.tolist() == [1.0] * 4
     graph.replay()
     assert y.tolist() == [2.0] * 4
+
+
+def test_torchs_own_device_count_is_not_spoilt() -> None:
+    """A reference to torch's own `device_count`, called on the emulation, answers afterwards what it did before."""
+    count = torch.cuda.device_count
+    before = count()
+    with EmulatedCUDA():
+        count()
+    assert count() == before
