@@ -15,6 +15,7 @@ from cgverify.plan import InputRole, Region
 from cgverify.runtime.guards import Refusal
 from cgverify.runtime.layout import (
     ALIGNMENT,
+    as_bits,
     copyable,
     may_overlap_itself,
     span,
@@ -80,8 +81,8 @@ class CapturedGraph:
         self._written_in_place = [k for k, stays in enumerate(in_place) if stays and region.inputs[k].written]
         standing_in = iter(pool.buffers_like([arg for stays, arg in zip(in_place, args, strict=True) if not stays]))
         buffers = [arg if stays else next(standing_in) for stays, arg in zip(in_place, args, strict=True)]
-        self._sinks = [copyable(buffers[k]) for k in self._copied]
-        self._narrowed = [sink is not buffers[k] for k, sink in zip(self._copied, self._sinks, strict=True)]
+        self._sinks = [as_bits(copyable(buffers[k])) for k in self._copied]
+        self._recast = [sink is not buffers[k] for k, sink in zip(self._copied, self._sinks, strict=True)]
         self._buffers = {k: buffers[k] for k in self._copied}
         versions = [_version(buffer) for buffer in buffers]
         graph, results = pool.capture(body, buffers)
@@ -112,7 +113,9 @@ class CapturedGraph:
             torch._foreach_copy_(self._sinks, self._sources(args))
         self._graph.replay()
         if self._written_back:
-            torch._foreach_copy_([args[k] for k in self._written_back], [self._buffers[k] for k in self._written_back])
+            torch._foreach_copy_(
+                [as_bits(args[k]) for k in self._written_back], [as_bits(self._buffers[k]) for k in self._written_back]
+            )
         for k in self._written_in_place:
             if not args[k].is_inference():
                 torch.autograd.graph.increment_version(args[k])  # the replay wrote it unseen by autograd
@@ -146,7 +149,8 @@ class CapturedGraph:
 
     def _sources(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [
-            copyable(args[k]) if narrowed else args[k] for k, narrowed in zip(self._copied, self._narrowed, strict=True)
+            as_bits(copyable(args[k])) if recast else args[k]
+            for k, recast in zip(self._copied, self._recast, strict=True)
         ]
 
     def _copy_out(self) -> list[torch.Tensor]:
@@ -156,8 +160,8 @@ class CapturedGraph:
         out = [
             torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=self.device) for t in self._fresh
         ]  # not empty_like: it does not keep the strides of every dense layout
-        sources = list(self._fresh)
-        sinks = list(out)
+        sources = list(map(as_bits, self._fresh))
+        sinks = list(map(as_bits, out))
         for block in self._blocks:
             room = torch.empty(block.room, dtype=torch.uint8, device=self.device)
             out.append(room)

@@ -51,6 +51,24 @@ def copyable(tensor: torch.Tensor) -> torch.Tensor:
     return narrow
 
 
+_BITS = {
+    dtype: torch.int16 if dtype.itemsize == 2 else torch.uint8 if dtype.itemsize == 1 else torch.int32
+    for dtype in (
+        *(torch.float16, torch.bfloat16, torch.complex32),
+        *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz),
+    )
+}
+
+
+def as_bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself, or for the small floating-point dtypes its bits as integers.
+
+    A grouped copy on CUDA takes those through float32, which turns a signalling NaN into a quiet one.
+    """
+    dtype = _BITS.get(tensor.dtype)
+    return tensor if dtype is None else tensor.view(dtype)
+
+
 def alignment(tensor: torch.Tensor) -> int:
     """The tensor's address modulo `ALIGNMENT`, in bytes."""
     return tensor.data_ptr() % ALIGNMENT

@@ -62,7 +62,7 @@ class Pool:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._handle = torch.cuda.graph_pool_handle()
+        self._handle: Any = None
         with torch.cuda.device(device):
             self._capture_stream = torch.cuda.Stream()
         self.turn = _turns.setdefault((device, self._capture_stream.cuda_stream), Turn(device))
@@ -101,6 +101,8 @@ class Pool:
             Exception: whatever the capture raised. Stream, generator and allocator are usable again by then.
         """
         _dispose_of_waiting()
+        if self._handle is None:
+            self._handle = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         caller = torch.cuda.current_stream(self.device)
         stream = self._capture_stream
@@ -134,14 +136,17 @@ class Pool:
         stores: list[torch.Tensor] = []
         if not self._graphs:
             stores, self._stores = self._stores, []
+            self._handle = None  # torch refuses a pool whose last graph is gone
         _waiting.append((graph, self.turn.stream, stores))
         _dispose_of_waiting()
 
     def _abandon(self) -> None:
         """Ends a failed capture's hold on the allocator: an invalidated capture ends before it lets go of its pool."""
-        with contextlib.suppress(RuntimeError):  # raised where the capture did let go
-            torch._C._cuda_endAllocateToPool(self.device.index, self._handle)
-            torch._C._cuda_releasePool(self.device.index, self._handle)
+        for let_go in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
+            with contextlib.suppress(RuntimeError):  # raised where the capture did let go
+                let_go(self.device.index, self._handle)
+        if not self._graphs:
+            self._handle = None
 
 
 def _end_capture(graph: torch.cuda.CUDAGraph) -> bool:
@@ -184,7 +189,6 @@ def release_generator(device: torch.device, stream: torch.cuda.Stream) -> None:
         stream: a side stream to capture on.
     """
     scratch = torch.zeros(1, device=device)
-    torch.cuda.synchronize(device)
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.stream(stream), _garbage_collection_paused():

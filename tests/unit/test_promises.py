@@ -477,24 +477,44 @@ def test_a_failed_capture_holds_no_memory() -> None:
         return torch.linalg.inv(x * 2 + 4 * e)
 
     e = torch.eye(512, device="cuda")
-    reserved = []
-    for _ in range(4):
-        graphed, plain, transform = jit_pair(fn, capturable={"inv"})
+    transform, reserved = CUDAGraphTransform(capturable={"inv"}), []
+    for attempt in range(4):
+        graphed, plain = thunder.jit(fn, transforms=[transform]), thunder.jit(fn)
         for _ in range(3):
             x = torch.randn(512, 512, device="cuda")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
                 assert_same(graphed(x, e), plain(x, e))
-        assert ungraphed(transform, Refusal.CAPTURE_FAILED) == 2
-        del graphed, plain, transform, x
+        assert ungraphed(transform, Refusal.CAPTURE_FAILED) == 2 * (attempt + 1)
+        del graphed, plain, x
         gc.collect()
         torch.cuda.empty_cache()
         reserved.append(torch.cuda.memory_reserved())
     assert reserved[1] == reserved[3]
-    graphed, plain, _ = jit_pair(lambda x: x * 2 + 1)
+    graphed, plain = thunder.jit(lambda x: x * 2 + 1, transforms=[transform]), thunder.jit(lambda x: x * 2 + 1)
     for _ in range(3):
         x = torch.randn(8, device="cuda")
         assert_same(graphed(x), plain(x))
+    assert transform.stats().captures == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_every_bit_pattern_passes_through(dtype: torch.dtype) -> None:
+    """Signalling NaNs, payloads and signs arrive as they are, through copies in, back and out."""
+    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    bits = torch.randint(torch.iinfo(integers).min, torch.iinfo(integers).max, (256,), dtype=integers)
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y.copy_(x.flip(0))
+        return x.flip(0), torch.cat([x, x]), y.tril() if y.dim() > 1 else y.roll(1)
+
+    graphed, plain, transform = jit_pair(fn)
+    x = bits.view(dtype).to("cuda")
+    for _ in range(4):
+        mine, theirs = torch.zeros_like(x), torch.zeros_like(x)
+        for result, expected in zip((*graphed(x, mine), mine), (*plain(x, theirs), theirs), strict=True):
+            assert torch.equal(result.view(integers), expected.view(integers))
+    assert transform.stats().replays == 3
 
 
 def test_a_region_without_kernels_runs_ungraphed_in_silence() -> None:
