@@ -13,6 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span
 

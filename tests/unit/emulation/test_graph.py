@@ -121,6 +121,16 @@ def test_pool_and_reset(cuda: EmulatedCUDA) -> None:
     assert y.tolist() == [2.0] * 4
 
 
+def test_a_pool_whose_last_graph_is_gone_is_refused(cuda: EmulatedCUDA) -> None:
+    """Its handle serves no further capture while its memory is not given back, as on a GPU."""
+    x, handle = filled(), torch.cuda.graph_pool_handle()
+    graph, result = capture(lambda: x + 1, pool=handle)
+    del result
+    graph.reset()
+    with pytest.raises(RuntimeError, match="use_count > 0 INTERNAL ASSERT FAILED"):
+        capture(lambda: x + 1, pool=handle)
+
+
 def test_an_empty_capture_warns(cuda: EmulatedCUDA) -> None:
     """Torch's warning about an empty graph is given."""
     with pytest.warns(UserWarning, match="The CUDA Graph is empty"):
