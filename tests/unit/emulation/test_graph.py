@@ -127,8 +127,14 @@ def test_a_pool_whose_last_graph_is_gone_is_refused(cuda: EmulatedCUDA) -> None:
     graph, result = capture(lambda: x + 1, pool=handle)
     del result
     graph.reset()
-    with pytest.raises(RuntimeError, match="use_count > 0 INTERNAL ASSERT FAILED"):
-        capture(lambda: x + 1, pool=handle)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        with pytest.raises(RuntimeError, match="use_count > 0 INTERNAL ASSERT FAILED"):
+            torch.cuda.CUDAGraph().capture_begin(pool=handle)
+        torch.cuda.empty_cache()
+        graph.capture_begin(pool=handle)
+        x + 1
+        graph.capture_end()
+    assert graph.pool() == handle
 
 
 def test_an_empty_capture_warns(cuda: EmulatedCUDA) -> None:
