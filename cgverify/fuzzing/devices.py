@@ -29,6 +29,8 @@ def open_device(name: DeviceName) -> Iterator[Counters]:
     counters = Counters()
     if name == "cuda":
         yield counters
+        if find_damage():
+            _repair()
         return
     with EmulatedCUDA(poison=True, strict=True) as device:
         counters.read_from(device)
@@ -49,6 +51,13 @@ class Counters:
     def replays(self) -> int | None:
         """The number of replays so far."""
         return None if self._device is None else self._device.stats["replays"]
+
+
+def _repair() -> None:
+    """Bring a real device's generator back to use after a capture that failed: one that succeeds does it."""
+    torch.cuda.synchronize()
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        torch.zeros(1, device="cuda")
 
 
 def find_damage() -> str:

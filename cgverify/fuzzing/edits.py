@@ -7,7 +7,7 @@ Nothing is edited in place: each function returns new traces and new bound symbo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cgverify.plan import Region
@@ -131,7 +131,21 @@ def with_body(trace: TraceCtx, site: Site, bsyms: Sequence[BoundSymbol], **chang
     """A copy of the trace whose region has another body, in text and subsymbols too: only the meaning changed."""
     body = with_ops(site.body, bsyms)
     changes.setdefault("subsymbols", tuple(computing(bsyms)))
-    return with_call(trace, site, Forged(body, body.python(print_depth=1), site.plan), **changes)
+    forged = Forged(body, body.python(print_depth=1), _claimed(site, bsyms))
+    return with_call(trace, site, forged, **changes)
+
+
+def _claimed(site: Site, bsyms: Sequence[BoundSymbol]) -> Region | None:
+    """The region's plan with the ops that these bound symbols stand for, by the names they define."""
+    if site.plan is None:
+        return None
+    indices = dict(zip(map(_defined, computing(site.body.bound_symbols)), site.plan.ops, strict=False))
+    found = tuple(indices[key] for bsym in computing(bsyms) if (key := _defined(bsym)) in indices)
+    return replace(site.plan, ops=found)
+
+
+def _defined(bsym: BoundSymbol) -> tuple[str, ...]:
+    return tuple(proxy.name for proxy in bsym.flat_proxy_outs)
 
 
 def made(trace: TraceCtx, make: Callable[[], Proxy]) -> Proxy:

@@ -65,6 +65,7 @@ class Facts:
         replays: graph replays, None where the device cannot tell.
         mutated: whether the program writes in place.
         finite: whether at least half of the floating-point results' elements were finite.
+        gave_up: whether the transform warned that it gave up a capture, and ran un-graphed instead.
         base_tier: what judged Thunder without graphs against eager, empty if they were not compared.
         base_fault: how the two differ, empty if they do not.
     """
@@ -73,6 +74,7 @@ class Facts:
     replays: int | None = None
     mutated: bool = False
     finite: bool = True
+    gave_up: bool = False
     base_tier: str = ""
     base_fault: str = ""
 
@@ -135,14 +137,15 @@ def check(
     prepare_values(resolved, events)
     try:
         # A warning is no part of a verdict, also where the caller's filters turn warnings into errors.
-        with _quiet(), open_device(device) as counters:
+        with _quiet() as warned, open_device(device) as counters:
             bench = _Bench(resolved, events, path, form)
             if error := bench.reference.calls[0].error if bench.reference.calls else "":
                 raise _Refused(error)
             if target.make is None:
                 return bench.judge_base()
             verdict = bench.judge_target(target.make())
-            facts = replace(verdict.facts, replays=counters.replays)
+            gave_up = any("capture failed" in str(warning.message) for warning in warned)
+            facts = replace(verdict.facts, replays=counters.replays, gave_up=gave_up)
             if eager and verdict.status != "incomparable":
                 base = bench.judge_base()
                 fault = base.evidence if base.status == "fail" else ""
@@ -228,10 +231,11 @@ def _pairs_of_jit(resolved: Resolved, transform: Any) -> list[tuple[TraceCtx, Tr
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+def _quiet() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect warnings, so that none is shown or turned into an error."""
+    with warnings.catch_warnings(record=True) as collected:
+        warnings.simplefilter("always", RuntimeWarning)
+        yield collected
 
 
 class _Bench:

@@ -59,7 +59,7 @@ class Profile:
     seconds: float | None = None
 
 
-_GATE = {"structure": 2000, "equivalence": 1200, "eager": 800, "gradients": 120, "end-to-end": 120}
+_GATE = {"structure": 2400, "equivalence": 1600, "eager": 1000, "gradients": 160, "end-to-end": 160}
 PROFILES = {
     "gate": Profile(_GATE, "gate"),
     "dev": Profile(_GATE, ""),
@@ -319,7 +319,7 @@ def _summary_line(name: str, outcomes: list[dict[str, Any]]) -> str:
     counts, programs = _add_up(outcomes)
     seconds = sum(outcome["seconds"] for outcome in outcomes)
     shares = ", ".join(f"{what} {100 * counts[what] / max(programs, 1):.0f} %" for what in FLOORS)
-    marks = sorted(key for key in counts if key.startswith(("tier ", "eager ")))
+    marks = sorted(key for key in counts if key.startswith(("tier ", "eager ", "gave up")) and counts[key])
     tiers = ", ".join(f"{mark} {counts[mark]}" for mark in marks)
     rate = programs / seconds if seconds else 0.0
     verdicts = f"{counts['ok']} ok, {counts['fail']} fail, {counts['incomparable']} incomparable"

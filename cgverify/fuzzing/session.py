@@ -29,7 +29,6 @@ from cgverify.fuzzing.targets import Target
 
 import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
 from hypothesis.strategies import SearchStrategy
 
 MAX_FAILURES = 8
@@ -151,7 +150,6 @@ class Shard:
         folder: where failures are written.
         shard: its number.
         campaign: a name that, with the shard, fixes every program drawn.
-        database: Hypothesis' example database, or None.
     """
 
     property: Property
@@ -160,7 +158,6 @@ class Shard:
     folder: FilePath
     shard: int
     campaign: str
-    database: FilePath | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
     def run(self, budget: Budget) -> Outcome:
@@ -181,14 +178,10 @@ class Shard:
         return self.outcome
 
     def _draw(self, count: int, batch: int) -> None:
-        database: ExampleDatabase | None = None
-        if self.database is not None:
-            database = DirectoryBasedExampleDatabase(self.database)
-
         @seed(derive_seed(self.campaign, self.property.name, self.shard, batch))
         @settings(
             max_examples=count,
-            database=database,
+            database=None,
             deadline=None,
             phases=(Phase.generate,),
             suppress_health_check=list(HealthCheck),
@@ -224,6 +217,7 @@ class Shard:
         self.counts["regions>=2"] += facts.regions > 1
         self.counts["mutated"] += facts.mutated
         self.counts["finite"] += facts.finite
+        self.counts["gave up a capture"] += facts.gave_up
         self.counts["aliased"] += any(entry.alias_of is not None for entry in program.inputs)
         if verdict.status == "incomparable":
             reason = verdict.evidence.split(":")[0][:80]

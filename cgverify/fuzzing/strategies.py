@@ -15,6 +15,7 @@ from cgverify.fuzzing.program import Input, Program, Step
 from cgverify.fuzzing.signatures import Parameter
 
 import msgspec
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 MAX_STEPS = 30
@@ -23,6 +24,13 @@ _WEIGHTS = {"elementwise": 5, "reduction": 2, "view": 2, "number": 2, "in-place"
 _OUTPUTS = (-1, -2, -3, 0, 1, 2, -4, -5, None, 5)
 _CHOICE = st.integers(0, 15)
 _WHOLES = ((3,), (2, 3), (3, 3), (2, 3, 4), (2, 1, 3), (4, 1), (1,), ())
+
+
+# For tests of your own: `settings.load_profile("cgverify-gate")`. A program may take long, and most are big.
+_BASE = settings(deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("cgverify-gate", _BASE, derandomize=True, database=None)
+settings.register_profile("cgverify-dev", _BASE)
+settings.register_profile("cgverify-nightly", _BASE, max_examples=10_000)
 
 
 @st.composite

@@ -15,7 +15,11 @@ PROGRAMS: dict[str, Program] = {
         outputs=(-1, 1),
     ),
     "item": Program(inputs=(VECTOR,), steps=(Step("item", (0,)), Step("mul", (0, 2))), outputs=(-1, 2, None, -1)),
-    "dropout": Program(inputs=(Input(shape=(4, 8), values="integers"),), steps=(Step("neg", (0,)), Step("dropout", (1,))), outputs=(-1,)),
+    "dropout": Program(
+        inputs=(Input(shape=(4, 8), values="integers"),),
+        steps=(Step("neg", (0,)), Step("dropout", (1,))),
+        outputs=(-1,),
+    ),
     "matmul": Program(inputs=(Input(shape=(2, 3)),), steps=(Step("gram", (0,)), Step("softmax", (2,))), outputs=(-1,)),
     "trained": Program(
         inputs=(VECTOR, Input(shape=(3,), requires_grad=True)),
