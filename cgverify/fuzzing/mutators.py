@@ -260,6 +260,12 @@ def _altered_region(after: TraceCtx, site: Site) -> TraceCtx | None:
     return None
 
 
+@mutator("CG104")
+def claim_other_ops(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A region's plan lists its first op twice."""
+    return _claim(after, lambda plan: replace(plan, ops=(*plan.ops, plan.ops[0])))
+
+
 @mutator("CG107")
 def break_text(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """A region's text loses its last bracket."""

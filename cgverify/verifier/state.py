@@ -252,8 +252,9 @@ class State:
             self.define(scope, name, self.numbers.of(("result", number, position)), roots)
 
     def _unpack(self, op: Op, scope: dict[str, Value]) -> None:
-        source = [self.operand(scope, name) for name in op.reads]
-        inputs = tuple((operand.number, operand.versions) for operand in source)
+        source: list[Operand] = []
+        literals = self.encode(op.bsym.args, scope, source)
+        inputs = (literals, *((operand.number, operand.versions) for operand in source))
         for position, proxy in enumerate(op.bsym.flat_proxy_outs):
             number = self.numbers.of(("unpacked", inputs, position))
             self.define(scope, proxy.name, number, _given_roots(proxy.name, proxy))

@@ -19,7 +19,7 @@ from cgverify.verifier.effects import RegionEffects, compute_region_effects
 from cgverify.verifier.names import NameFault, find_faults
 from cgverify.verifier.semantics import Facts, TraceCtx, callable_of, compute_facts
 from cgverify.verifier.state import Numbers, State, Step, run
-from cgverify.verifier.text import Text, parse_text
+from cgverify.verifier.text import Text, parse_text, unprintable
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,11 @@ class Program:
         """The executed text, parsed."""
         if self.region is not None:
             return self.region.text
-        return parse_text(self.view.trace.python(print_depth=1), self.name)
+        try:
+            source = self.view.trace.python(print_depth=1)
+        except Exception as error:  # a malformed bound symbol: Thunder's printers raise whatever they meet
+            return unprintable(error)
+        return parse_text(source, self.name)
 
     def provides(self, name: str) -> bool:
         """Whether the text is executed with a global of this name."""
@@ -270,7 +274,7 @@ class Subject:
     def inside(self, region: Region, op: Op) -> Location:
         """An op of a region's body, by its place there."""
         trace = self.after.trace if region.body is None else region.body.trace
-        return Location(region.name, op.index, op_text(trace, op.bsym), op.source)
+        return Location(region.name, op.index, _line(trace, op), op.source)
 
     def was(self, op: Op) -> Location:
         """An op of the trace before."""
@@ -297,7 +301,15 @@ class Subject:
 
 def locate(view: TraceView, op: Op) -> Location:
     """Where an op stands in its trace."""
-    return Location(view.name, op.index, op_text(view.trace, op.bsym), op.source)
+    return Location(view.name, op.index, _line(view.trace, op), op.source)
+
+
+def _line(trace: TraceCtx, op: Op) -> str:
+    """The op as the trace prints it; its name alone if it cannot be printed, which CG107 tells."""
+    try:
+        return op_text(trace, op.bsym)
+    except Exception:  # a malformed bound symbol: Thunder's printers raise whatever they meet
+        return op.name
 
 
 def _is_foreign(region: Region) -> bool:

@@ -77,6 +77,12 @@ class Text:
         return [] if self.function is None else self.function.body
 
 
+def unprintable(error: Exception) -> Text:
+    """What stands for the text of a trace that cannot be printed."""
+    reason = str(error).split("\n", 1)[0] or "no reason given"
+    return Text("", None, f"printing it raises {type(error).__name__}: {reason}", 0, (), frozenset(), Usage())
+
+
 def parse_text(source: str, name: str) -> Text:
     """Parses and compiles the text and looks for the function."""
     try:

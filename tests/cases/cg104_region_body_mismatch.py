@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cgverify.fuzzing import edits
 from tests.cases.build import Pair, bad, chain, fuse, good
 
@@ -51,3 +53,12 @@ def text_is_not_told() -> Pair:
     after = fuse(before, 2, 4)
     site = next(edits.find_regions(after))
     return before, edits.with_call(after, site, edits.Forged(site.body, None, site.plan))  # type: ignore[arg-type]
+
+
+@bad("CG104 computation:2")
+def plan_lists_other_ops() -> Pair:
+    before = chain()
+    after = fuse(before, 2, 4)
+    site = next(edits.find_regions(after))
+    assert site.plan is not None
+    return before, edits.with_plan(after, site, replace(site.plan, ops=(2, 4, 3)))

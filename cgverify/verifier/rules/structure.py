@@ -216,7 +216,8 @@ def region_body_mismatch(subject: Subject) -> Iterator[Finding]:
     """
     What it checks
         What a region executes is what it prints: the text that its callable executes (`.source`) says, statement by
-        statement, what the bound symbols of its body (`.body`) say, and those are its subsymbols, in order.
+        statement, what the bound symbols of its body (`.body`) say, and those are its subsymbols, in order, and the
+        ops of the trace before that its plan lists.
 
     Why it is wrong
         The subsymbols print as comments only. A proof about them says nothing about a callable that runs other ops.
@@ -249,6 +250,14 @@ def region_body_mismatch(subject: Subject) -> Iterator[Finding]:
                 (Note(f"the subsymbols say: {printed}"),),
                 "make the subsymbols and the body from the same ops",
             )
+        stray = _stray_claim(subject, region)
+        if stray:
+            yield Finding(
+                f"the plan of region `{region.name}` names other ops of the trace before than its body has",
+                subject.at(region.op),
+                (Note(stray),),
+                "keep the plan and the body in step",
+            )
         if region.text is None:
             yield Finding(
                 f"region `{region.name}` has a body but does not say what text it executes",
@@ -270,6 +279,19 @@ def _claimed(region: Region) -> tuple[Op | None, str] | None:
     if len(subsymbols) > len(region.computing):
         return None, _say(subsymbols[len(region.computing)])
     return None
+
+
+def _stray_claim(subject: Subject, region: Region) -> str:
+    """The first op that the plan claims and the body does not have at that place, or empty."""
+    if region.claim is None:
+        return ""
+    if len(region.claim.ops) != len(region.computing):
+        return f"the plan lists {len(region.claim.ops)} ops, the body has {len(region.computing)}"
+    before = subject.before.ops
+    for index, op in zip(region.claim.ops, region.computing, strict=True):
+        if not 0 <= index < len(before) or before[index].outputs != op.outputs:
+            return f"the plan lists op {index}, the body has `{op.name}` at that place"
+    return ""
 
 
 def _executed(subject: Subject, region: Region) -> Iterator[Finding]:

@@ -228,7 +228,7 @@ def _indexing(name: str, bsym: BoundSymbol) -> str:
     if name == "repeat_interleave" and len(bsym.args) > 1 and isinstance(bsym.args[1], TensorProxy):
         return "" if bsym.kwargs.get("output_size") is not None else "it sums the repeats on the host"
     key = bsym.args[1] if len(bsym.args) > 1 else None
-    writes_scalar = name == "copy_with_setitem" and not isinstance(bsym.args[-1], TensorProxy)
+    writes_scalar = name == "copy_with_setitem" and not any(isinstance(a, TensorProxy) for a in bsym.args[2:])
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, list) and part:
             return "a Python list as an index is uploaded to the device"
