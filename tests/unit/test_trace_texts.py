@@ -1,7 +1,7 @@
 """The text of rewritten traces, to the letter, at each stage where Thunder hands a trace over.
 
-Golden texts are in tests/golden/traces; only the milliseconds in the provenance line are replaced by N. On a real device
-the region is compiled by torch.compile; on the emulation, which no compiler targets, the same op runs eagerly.
+Golden texts are in tests/golden/traces; only the milliseconds in the provenance line are replaced by N. On a real
+device the region is compiled by torch.compile; on the emulation, which no compiler targets, the same op runs eagerly.
 """
 
 from __future__ import annotations
