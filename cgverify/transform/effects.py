@@ -126,7 +126,7 @@ def _writes(op: Op, nested: tuple[BoundSymbol, ...]) -> tuple[str, ...]:
 
     Inside a fusion the destination is an alias of an argument, so names are traced back through aliases and views.
     """
-    origins = {name: (name,) for name in op.reads}
+    origins: dict[str, tuple[str, ...]] = {name: (name,) for name in op.reads}
     writes: dict[str, None] = {}
     for bsym in nested:
         if bsym.sym.id in (PrimIDs.COPY_, "copy_") and isinstance(bsym.args[1], Proxy):
