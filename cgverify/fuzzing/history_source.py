@@ -57,7 +57,9 @@ class HistoryWriter:
             lines += ["", *self._backward(0)]
         if self.held:
             lines += ["", "# what is still held at the end"]
-            lines += [f'seen.append(("{name}, at the end", content({name})))' for name in self.held]
+            for name in self.held:
+                call, place = name.removeprefix("r").rstrip("]").split("[")
+                lines.append(f'seen.append(("result {place} of call {call}, at the end", content({name})))')
         return lines
 
     def _begin(self) -> list[str]:

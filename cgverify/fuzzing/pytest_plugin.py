@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ STATIC = ("mutated", "finite")
 
 GRAPHED = ("captured", "regions>=2")
 """What cannot happen without a transform."""
+
+SHOWN = 4
+"""Scripts that the summary names for each invariant, smallest programs first; the others lie beside them."""
 
 ENOUGH = 200
 """Programs of one property from which the shares are judged."""
@@ -274,8 +278,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         write(f"FAILED: {line}")
     failures = {failure["key"]: failure for outcome in outcomes for failure in outcome["failures"]}
     write(f"distinct failures: {len(failures)}")
-    for key, failure in sorted(failures.items()):
-        write(f"  {key}: python {failure['script']}")
+    for name, group in groupby(sorted(failures.values(), key=_by_size), key=lambda failure: failure["invariant"]):
+        alike = list(group)
+        write(f"  {name}: {len(alike)}")
+        for failure in alike[:SHOWN]:
+            write(f"    python {failure['script']}")
+
+
+def _by_size(failure: dict[str, Any]) -> tuple[str, int, str]:
+    return failure["invariant"], len(failure["kinds"]), failure["key"]
 
 
 def _vacuity(config: pytest.Config) -> list[str]:

@@ -162,7 +162,7 @@ def _heading(invariant: str, call: int | None, evidence: str, target: Target) ->
 
 
 def _imports(target: Target, direct: bool) -> str:
-    lines = ["import operator", "import sys", "from contextlib import nullcontext", "from itertools import zip_longest"]
+    lines = ["import sys", "from contextlib import nullcontext", "from itertools import zip_longest"]
     lines += ["from math import inf, isclose, nan", "", "try:"]
     lines.append("    import cgverify  # makes this Thunder importable with this PyTorch")
     lines += ["    import thunder", "    import torch", "    from cgverify.emulation import EmulatedCUDA"]

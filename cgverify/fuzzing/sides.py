@@ -44,8 +44,8 @@ def jit_side(resolved: Resolved, transform: Any = None) -> tuple[Side, Callable[
     def last_traces() -> list[TraceCtx]:
         if not jitted:
             return []
-        found = [thunder.last_traces(jitted[-1]), thunder.last_backward_traces(jitted[-1])]
-        return [traces[-1] for traces in found if traces]
+        stats = thunder.compile_stats(jitted[-1])
+        return [traces[-1] for traces in (stats.last_traces, stats.last_backward_traces) if traces]
 
     return _python_side(resolved, "jit", compile_it), last_traces
 
