@@ -121,7 +121,14 @@ def _cuda_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
     def nothing(*_: Any) -> None:
         return None
 
+    def unsuited(*_: Any) -> bool:
+        return False
+
     return {
+        # fused attention kernels exist on a GPU alone
+        "_can_use_flash_attention": unsuited,
+        "_can_use_mem_efficient_attention": unsuited,
+        "_can_use_cudnn_attention": unsuited,
         "_cuda_getDeviceCount": lambda: 1,
         "_cuda_getDevice": lambda: 0,
         "_cuda_setDevice": _select_device,
