@@ -50,11 +50,12 @@ def draw_values(entry: Input, seed: int) -> torch.Tensor:
 
 
 def _place(values: torch.Tensor, layout: str, device: str) -> torch.Tensor:
-    """Return the same values on `device`, with the strides that `layout` stands for."""
+    """Return a copy of the values on `device`, with the strides that `layout` stands for."""
     shape = values.shape
     rank = len(shape)
     if layout == "transposed" and rank >= 2:
-        return values.transpose(-2, -1).contiguous().to(device).transpose(-2, -1)
+        swapped = values.transpose(-2, -1).clone(memory_format=torch.contiguous_format)
+        return swapped.to(device).transpose(-2, -1)
     if layout == "strided" and rank >= 1:
         return torch.stack((values, values), -1).to(device)[..., 0]
     if layout == "offset":

@@ -63,7 +63,7 @@ class Profile:
     seconds: float | None = None
 
 
-_GATE = {"structure": 2400, "equivalence": 1600, "eager": 1000, "gradients": 160, "end-to-end": 160}
+_GATE = {"structure": 2000, "equivalence": 1400, "eager": 800, "gradients": 100, "end-to-end": 100}
 PROFILES = {
     "gate": Profile(_GATE, "gate"),
     "dev": Profile(_GATE, ""),
