@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cgverify.api import CUDAGraphTransform, cuda_graph_transform
     from cgverify.diagnostics import Diagnostic, Report, VerificationError
     from cgverify.fuzzing.program import ProgramError
+    from cgverify.guarding import PassReport, Verified, assert_verified, verify_each
     from cgverify.thunder_compat import UnsupportedVersionError
     from cgverify.verifier import contracts, verify, verify_pair
 
@@ -25,16 +26,20 @@ __version__ = "0.1.0"
 __all__ = [
     "CUDAGraphTransform",
     "Diagnostic",
+    "PassReport",
     "ProgramError",
     "Report",
     "UnsupportedVersionError",
     "VerificationError",
+    "Verified",
     "__version__",
+    "assert_verified",
     "contracts",
     "cuda_graph_transform",
     "emulation",
     "fuzzing",
     "verify",
+    "verify_each",
     "verify_pair",
 ]
 
@@ -42,15 +47,19 @@ __all__ = [
 _HOMES: dict[str, tuple[str, str | None]] = {
     "CUDAGraphTransform": ("cgverify.api", "CUDAGraphTransform"),
     "Diagnostic": ("cgverify.diagnostics", "Diagnostic"),
+    "PassReport": ("cgverify.guarding", "PassReport"),
     "ProgramError": ("cgverify.fuzzing.program", "ProgramError"),
     "Report": ("cgverify.diagnostics", "Report"),
     "UnsupportedVersionError": ("cgverify.thunder_compat", "UnsupportedVersionError"),
     "VerificationError": ("cgverify.diagnostics", "VerificationError"),
+    "Verified": ("cgverify.guarding", "Verified"),
+    "assert_verified": ("cgverify.guarding", "assert_verified"),
     "contracts": ("cgverify.verifier.contracts", None),
     "cuda_graph_transform": ("cgverify.api", "cuda_graph_transform"),
     "emulation": ("cgverify.emulation", None),
     "fuzzing": ("cgverify.fuzzing", None),
     "verify": ("cgverify.verifier", "verify"),
+    "verify_each": ("cgverify.guarding", "verify_each"),
     "verify_pair": ("cgverify.verifier", "verify_pair"),
 }
 

@@ -58,7 +58,7 @@ def _check(subject: Subject) -> Report:
 
 def _fit(forward: Subject, backward: Subject) -> Iterator[Diagnostic]:
     """The saved values that the backward trace takes apart are as many as the forward trace hands out."""
-    rule = next(rule for rule in registry.rules() if rule.code == "CG108")
+    rule = registry.find("CG108")
     for saved, op in zip(_saved(forward.after), _taken(backward.after), strict=False):
         if op is None or len(saved) == len(op.bsym.flat_outs):
             continue

@@ -102,7 +102,7 @@ def _steps(before: State, after: State, lost: list[Step], added: list[Step]) -> 
         partner = next((partners[name] for name in step.op.outputs if name in partners), None)
         if partner is not None:
             matched.add(id(partner))
-        if not _grounded(step, after, before):
+        if not is_grounded(step, after, before):
             dependents += 1
         elif partner is None:
             repeated = step.number in known or _bare(step) in bare
@@ -114,7 +114,7 @@ def _steps(before: State, after: State, lost: list[Step], added: list[Step]) -> 
     for step in lost:
         if id(step) in matched:
             continue
-        if _grounded(step, before, after):
+        if is_grounded(step, before, after):
             found.append(Divergence(Cause.MISSING, step, None))
         else:
             dependents += 1
@@ -127,7 +127,7 @@ def _with_dependents(divergence: Divergence, count: int) -> Divergence:
     return Divergence(divergence.cause, divergence.before, divergence.after, count) if count else divergence
 
 
-def _grounded(step: Step, own: State, other: State) -> bool:
+def is_grounded(step: Step, own: State, other: State) -> bool:
     """Whether everything the step saw exists in the other execution."""
     positions = (*step.drawn, *step.world)
     if any(position not in other.positions and position not in own.origins for position in positions):

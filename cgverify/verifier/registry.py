@@ -95,13 +95,23 @@ def rules() -> tuple[Rule, ...]:
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 
+def find(code: str) -> Rule:
+    """The rule of a code.
+
+    Raises:
+        KeyError: no such rule; the message lists the codes there are.
+    """
+    found = _RULES.get(code)
+    if found is None:
+        raise KeyError(f"no rule {code!r}: the codes are {', '.join(sorted(_RULES))}")
+    return found
+
+
 def explain(code: str) -> str:
     """The manual of a rule: a title line and its docstring.
 
     Raises:
         KeyError: no such rule; the message lists the codes there are.
     """
-    found = _RULES.get(code.upper())
-    if found is None:
-        raise KeyError(f"no rule {code!r}: the codes are {', '.join(sorted(_RULES))}")
+    found = find(code.upper())
     return f"{found.code} {found.name} ({found.family}, {found.severity.value})\n\n{found.manual}\n"

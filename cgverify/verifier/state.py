@@ -175,7 +175,7 @@ class State:
         chains = self._chains(op, facts)
         drawn = self._positions(chains)
         world = (self._world(), *drawn) if facts.opaque else ()
-        symbol = symbol_key(op)
+        symbol = self.symbol(op)
         inputs = tuple((operand.number, operand.versions) for operand in operands)
         number = self.numbers.of((symbol, literals, inputs, drawn, world))
         written = self._written(facts, operands, scope)
@@ -269,6 +269,10 @@ class State:
             else Leaf(o.name, o.number, o.versions, (), o.name)
             for o in operands
         )
+
+    def symbol(self, op: Op) -> Hashable:
+        """What stands for the called symbol."""
+        return symbol_key(op)
 
     def encode(self, tree: Any, scope: dict[str, Value], operands: list[Operand]) -> Hashable:
         """The literals of a nest of arguments, proxies replaced by a mark and appended to `operands`."""

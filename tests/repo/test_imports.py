@@ -41,7 +41,7 @@ class Allowed:
 FACTS = frozenset({"ir", "plan", "diagnostics"})
 
 # The modules of the verifier that derive facts about ops: the package `semantics`.
-SEMANTICS = frozenset({"semantics", "facts", "proxies", "signatures"})
+SEMANTICS = frozenset({"semantics", "facts", "lowering", "proxies", "signatures"})
 
 # Modules of the fuzzer that break things from inside, and what they have to reach for it.
 BRIDGES = {
@@ -60,8 +60,10 @@ TABLE = {
     "emulation": Allowed(torch=True),
     "verifier": Allowed(FACTS, torch=SEMANTICS, thunder=SEMANTICS),
     "fuzzing": Allowed(PUBLIC, torch=True, thunder=True, bridges=BRIDGES),
+    "bench": Allowed(EVERYTHING, torch=True, thunder=True),
     "api": Allowed(EVERYTHING, torch=True, thunder=True),
     "checking": Allowed(EVERYTHING, torch=True, thunder=True),
+    "guarding": Allowed(EVERYTHING, thunder=True),
     "reproducing": Allowed(EVERYTHING, torch=True),
     "scoring": Allowed(EVERYTHING, thunder=True),
     "loading": Allowed(EVERYTHING, torch=True, thunder=True),

@@ -16,6 +16,13 @@ This is the only part of the verifier that imports torch and Thunder. It shares 
 from __future__ import annotations
 
 from cgverify.verifier.semantics.facts import Facts, compute_facts
+from cgverify.verifier.semantics.lowering import (
+    flat_leaves,
+    is_composite,
+    is_cotangent,
+    leaf_literal,
+    leaf_symbol,
+)
 from cgverify.verifier.semantics.proxies import (
     callable_of,
     device_of,
@@ -42,9 +49,14 @@ __all__ = [
     "callable_of",
     "compute_facts",
     "device_of",
+    "flat_leaves",
     "flat_proxies",
+    "is_composite",
+    "is_cotangent",
     "is_host",
     "is_static",
+    "leaf_literal",
+    "leaf_symbol",
     "metadata_of",
     "signature",
     "torch_literal",
