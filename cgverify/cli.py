@@ -192,6 +192,33 @@ def mutants(
 
 
 @app.command()
+def bench(
+    cases: Annotated[str | None, typer.Option(help='Names or patterns, as in "chain-6x2,block-*".')] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer cases and samples: under a minute.")] = False,
+    seconds: Annotated[float | None, typer.Option(help="Begin nothing new after this long.", min=1)] = None,
+    device: DeviceOption = Device.auto,
+    json_file: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write every row; - prints them in place of tables.")
+    ] = None,
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the times; needs matplotlib.")] = None,
+) -> int:
+    """Time cgverify beside its peers, each checked against eager first: 1 if cgverify itself is wrong or fails.
+
+    On the emulation it runs a few small cases, and the times say nothing.
+    """
+    from cgverify.bench.cases import UnknownCaseError
+    from cgverify.bench.command import OutputError, Request, has_fault, run_bench
+    from cgverify.bench.plot import PlotError
+    from cgverify.loading import CheckError
+
+    try:
+        rows = run_bench(Request(device.value, cases, quick, seconds, json_file, plot))
+    except (CheckError, OutputError, PlotError, UnknownCaseError) as error:
+        raise CommandError(str(error)) from error
+    return 1 if has_fault(rows) else 0
+
+
+@app.command()
 def fidelity() -> int:
     """Compare the emulation with the answers recorded on a real device: 0 equal, 1 not."""
     import subprocess

@@ -1,0 +1,11 @@
+"""Side-by-side timing of cgverify and its peers in one run; the work behind ``cgverify bench``.
+
+| module | what it does |
+|---|---|
+| cases | what is timed: chains of small ops, and a transformer block in inference and training |
+| peers | who is timed: eager, Thunder, Thunder's own transform, cgverify, the floor, torch.compile |
+| bare | the floor itself: a raw capture with grouped copies and nothing that makes it safe |
+| measure | how: throughput, host time, first call, peak reserved memory |
+| comparison | runs the peers on the cases, checks each against eager first, and gives rows |
+| report, plot | rows as tables, as JSON, as bars |
+"""
