@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from cgverify.plan import Region
 from cgverify.runtime.layout import buffer_like, copyable
@@ -10,36 +11,55 @@ from cgverify.runtime.layout import buffer_like, copyable
 import torch
 
 
-def differs_from_body(
-    region: Region,
-    body: Callable[..., Sequence[torch.Tensor]],
-    args: Sequence[torch.Tensor],
-    replay: Callable[[], list[torch.Tensor]],
-) -> tuple[list[torch.Tensor], str | None]:
-    """Replays, runs the body on copies from the same generator state, and compares.
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the un-graphed body makes of copies of a call's arguments.
 
-    Returns:
-        The results to hand out and what differs, None for nothing. On a difference the results, the written arguments
-        and the generator are those of the body.
+    Attributes:
+        args: the copies, afterwards.
+        results: the body's results.
+        state: the generator's state afterwards.
     """
+
+    args: list[torch.Tensor]
+    results: list[torch.Tensor]
+    state: torch.Tensor
+
+
+def run_on_copies(
+    region: Region, body: Callable[..., Sequence[torch.Tensor]], args: Sequence[torch.Tensor]
+) -> Expected:
+    """Runs the body on copies; arguments and generator stay as they are, whether it raises or not."""
     device = torch.device(region.device)
     copies = [_copy(arg) for arg in args]
     state = torch.cuda.get_rng_state(device)
-    results = replay()
-    replayed = torch.cuda.get_rng_state(device)
-    torch.cuda.set_rng_state(state, device)
-    expected = list(body(*copies))
-    difference = _difference(region, args, copies, results, expected)
-    if difference is None and not torch.equal(replayed, torch.cuda.get_rng_state(device)):
+    try:
+        results = list(body(*copies))
+        return Expected(copies, results, torch.cuda.get_rng_state(device))
+    finally:
+        torch.cuda.set_rng_state(state, device)
+
+
+def put_right(
+    region: Region, args: Sequence[torch.Tensor], results: Sequence[torch.Tensor], expected: Expected
+) -> str | None:
+    """What differs from the expected outcome after a replay, None for nothing.
+
+    On a difference the results, the written arguments and the generator become the expected ones.
+    """
+    device = torch.device(region.device)
+    difference = _difference(region, args, expected.args, results, expected.results)
+    if difference is None and not torch.equal(torch.cuda.get_rng_state(device), expected.state):
         difference = "the generator's position"
     if difference is None:
-        return results, None
-    for entry, arg, copy in zip(region.inputs, args, copies, strict=True):
+        return None
+    for entry, arg, copy in zip(region.inputs, args, expected.args, strict=True):
         if entry.written:
             copyable(arg).copy_(copyable(copy))
-    for result, value in zip(results, expected, strict=True):
+    for result, value in zip(results, expected.results, strict=True):
         copyable(result).copy_(copyable(value))
-    return results, difference
+    torch.cuda.set_rng_state(expected.state, device)
+    return difference
 
 
 def _difference(

@@ -89,6 +89,16 @@ class Pool:
             buffers.append(buffer_in(store, tensor))
         return buffers
 
+    @contextlib.contextmanager
+    def stores_kept_on_success(self) -> Iterator[None]:
+        """Gives back, if the block raises, the stores that were made in it: no graph came to use them."""
+        before = list(self._stores)
+        try:
+            yield
+        except BaseException:
+            self._stores = [store for store in self._stores if any(store is old for old in before)]
+            raise
+
     def capture(
         self, body: Callable[..., Sequence[torch.Tensor]], buffers: Sequence[torch.Tensor]
     ) -> tuple[torch.cuda.CUDAGraph, Sequence[torch.Tensor]]:

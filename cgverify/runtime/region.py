@@ -18,7 +18,7 @@ from typing import Any
 
 from cgverify.plan import InputRole, Region
 from cgverify.runtime.cache import EntryCache, EntryKey
-from cgverify.runtime.check import differs_from_body
+from cgverify.runtime.check import put_right, run_on_copies
 from cgverify.runtime.graph import Body, CapturedGraph, CaptureRefusedError
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
 from cgverify.runtime.pool import LOCK, EmptyCaptureError, Pool
@@ -138,8 +138,11 @@ class GraphedRegion:
             graph = self._runtime.cache.graph(key)
             if graph is None and refusal is Refusal.FIRST_CALL:
                 graph, refusal = self._capture(key, args)
-                if graph is not None and self._runtime.check_first:
-                    return self._checked_first_replay(key, graph, args)
+                if graph is not None:
+                    first = self._first_replay(key, graph, args)
+                    if first is not None:
+                        return first
+                    graph, refusal = None, Refusal.CAPTURE_FAILED
             if graph is not None:
                 entry = _Recent(key, EntryGuard(self.plan, args, self._copied))
                 self._recent = (entry, *self._recent[: RECENT - 1])
@@ -158,37 +161,54 @@ class GraphedRegion:
         return list(self._run(*args))
 
     def _replay(self, graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        if not NVTX:
+            results = graph.replay(args)
+        else:
+            with torch.cuda.nvtx.range(self.plan.name):
+                results = graph.replay(args)
         self._runtime.tally.replays += 1
         self._runtime.tally.copies += graph.copies
-        if not NVTX:
-            return graph.replay(args)
-        with torch.cuda.nvtx.range(self.plan.name):
-            return graph.replay(args)
+        return results
 
     def _capture(self, key: EntryKey, args: Sequence[torch.Tensor]) -> tuple[CapturedGraph | None, Refusal | None]:
         try:
             with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(self.plan.device):
                 pool = self._runtime.pool(self.plan.device)
-                graph = CapturedGraph(self.plan, self._run, args, self._copied, pool)
+                with pool.stores_kept_on_success():
+                    graph = CapturedGraph(self.plan, self._run, args, self._copied, pool)
         except EmptyCaptureError:
             self._runtime.cache.put_mark(key, Refusal.EMPTY)
             return None, Refusal.EMPTY
         except CaptureRefusedError as error:
             return None, self._give_up(key, error.refusal, str(error))
         except Exception as error:
-            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
-            return None, self._give_up(key, Refusal.CAPTURE_FAILED, f"the capture failed with {reason}")
+            return None, self._give_up(key, Refusal.CAPTURE_FAILED, f"the capture failed with {_in_one_line(error)}")
         self._runtime.tally.captures += 1
         self._runtime.cache.put_graph(key, graph)
         logger.debug("%s: captured", self.plan.name)
         return graph, None
 
-    def _checked_first_replay(
+    def _first_replay(
         self, key: EntryKey, graph: CapturedGraph, args: Sequence[torch.Tensor]
-    ) -> list[torch.Tensor]:
-        results, difference = differs_from_body(self.plan, self._run, args, lambda: self._replay(graph, args))
-        if difference is not None:
-            self._give_up(key, Refusal.CHECK_FAILED, f"its first replay differs from the un-graphed body: {difference}")
+    ) -> list[torch.Tensor] | None:
+        """Launches a new graph; None, with arguments and generator as before, if that fails."""
+        device = torch.device(self.plan.device)
+        state = torch.cuda.get_rng_state(device) if self.plan.random else None
+        expected = None
+        try:
+            if self._runtime.check_first:
+                expected = run_on_copies(self.plan, self._run, args)
+            results = self._replay(graph, args)
+        except Exception as error:
+            if state is not None:
+                torch.cuda.set_rng_state(state, device)
+            self._give_up(key, Refusal.CAPTURE_FAILED, f"the first replay failed with {_in_one_line(error)}")
+            return None
+        if expected is not None:
+            difference = put_right(self.plan, args, results, expected)
+            if difference is not None:
+                reason = f"its first replay differs from the un-graphed body: {difference}"
+                self._give_up(key, Refusal.CHECK_FAILED, reason)
         return results
 
     def _give_up(self, key: EntryKey, refusal: Refusal, reason: str) -> Refusal:
@@ -207,3 +227,7 @@ class GraphedRegion:
                 self._copied |= {position}
                 self._recent = ()  # their keys hold the address
                 seen.clear()
+
+
+def _in_one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
