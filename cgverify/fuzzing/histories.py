@@ -28,16 +28,17 @@ _BETWEEN: st.SearchStrategy[Event] = st.one_of(
     st.just(Forget()),
     st.builds(Scribble, _NUMBER, _NUMBER),
     st.builds(Backward, _NUMBER),
-    st.builds(Relayout, _NUMBER, st.sampled_from(("contiguous", "transposed", "strided", "offset"))),
-    st.builds(Replace, _NUMBER, _NUMBER),
+    # Twice each, because each concerns some of the inputs only.
+    *[st.builds(Relayout, _NUMBER, st.sampled_from(("contiguous", "transposed", "strided", "offset")))] * 2,
+    *[st.builds(Replace, _NUMBER, _NUMBER)] * 2,
 )
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, max_calls: int = 6) -> History:
+def histories(draw: st.DrawFn, *, max_calls: int = 7) -> History:
     """Draw a history of at least four calls, most with new values, and at most one event before each call."""
     events: list[Event] = []
-    rounds = draw(st.lists(st.integers(0, 6), min_size=MIN_CALLS, max_size=max_calls))
+    rounds = draw(st.lists(st.integers(0, 7), min_size=MIN_CALLS, max_size=max_calls))
     for number, kind in enumerate(rounds):
         if kind >= 5:
             events.append(draw(_BETWEEN))

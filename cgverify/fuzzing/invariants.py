@@ -81,6 +81,12 @@ class BrokenStructure(Broken):
     name = "broken-structure"
 
 
+class CaptureGivenUp(Broken):
+    """The transform warns that it gave up a capture that it had chosen itself, and runs un-graphed."""
+
+    name = "capture-given-up"
+
+
 class ProcessDamaged(Broken):
     """After the calls, the process cannot use the device or its generator as before."""
 

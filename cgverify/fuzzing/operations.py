@@ -392,6 +392,11 @@ def _flatten(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     _view(pool, "torch.flatten", refs, (pool.tensor(refs[0]).numel,))
 
 
+def _ravel(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Flatten as :func:`_flatten` does, but by an op of which Thunder does not know that it may return a view."""
+    _view(pool, "torch.ravel", refs, (pool.tensor(refs[0]).numel,))
+
+
 def _unflatten(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     value = pool.tensor(refs[0])
     shape = (1, *value.shape)
@@ -772,6 +777,7 @@ _TABLE = (
     _operation("unsqueeze", "view", (_ANY,), _unsqueeze, {"dim": INT}),
     _operation("squeeze", "view", (tensor(DTYPES, min_rank=1),), _squeeze, {"dim": INT}),
     _operation("flatten", "view", (tensor(DTYPES, min_rank=1),), _flatten),
+    _operation("ravel", "view", (tensor(DTYPES, min_rank=1),), _ravel),
     _operation("permute", "view", (tensor(DTYPES, min_rank=1),), _permute, {"turn": INT}),
     _operation("expand", "view", (tensor(DTYPES, max_rank=3),), _expand),
     _operation("view", "view", (tensor(DTYPES, max_rank=3),), _unflatten),

@@ -27,6 +27,7 @@ from cgverify.fuzzing.invariants import (
     BaseFault,
     Broken,
     BrokenStructure,
+    CaptureGivenUp,
     FalseAlarm,
     ProcessDamaged,
     TransformFailed,
@@ -65,7 +66,6 @@ class Facts:
         replays: graph replays, None where the device cannot tell.
         mutated: whether the program writes in place.
         finite: whether at least half of the floating-point results' elements were finite.
-        gave_up: whether the transform warned that it gave up a capture, and ran un-graphed instead.
         base_tier: what judged Thunder without graphs against eager, empty if they were not compared.
         base_fault: how the two differ, empty if they do not.
     """
@@ -74,7 +74,6 @@ class Facts:
     replays: int | None = None
     mutated: bool = False
     finite: bool = True
-    gave_up: bool = False
     base_tier: str = ""
     base_fault: str = ""
 
@@ -144,8 +143,9 @@ def check(
             if target.make is None:
                 return bench.judge_base()
             verdict = bench.judge_target(target.make())
-            gave_up = any("capture failed" in str(warning.message) for warning in warned)
-            facts = replace(verdict.facts, replays=counters.replays, gave_up=gave_up)
+            if verdict.status == "ok" and (given_up := _find_given_up(warned)):
+                verdict = replace(verdict, status="fail", invariant=CaptureGivenUp.name, evidence=given_up)
+            facts = replace(verdict.facts, replays=counters.replays)
             if eager and verdict.status != "incomparable":
                 base = bench.judge_base()
                 fault = base.evidence if base.status == "fail" else ""
@@ -236,6 +236,12 @@ def _quiet() -> Iterator[list[warnings.WarningMessage]]:
     with warnings.catch_warnings(record=True) as collected:
         warnings.simplefilter("always", RuntimeWarning)
         yield collected
+
+
+def _find_given_up(warned: list[warnings.WarningMessage]) -> str:
+    """Return the first warning that something runs un-graphed, or an empty string."""
+    messages = [str(warning.message) for warning in warned if issubclass(warning.category, RuntimeWarning)]
+    return next((message for message in messages if "runs un-graphed" in message), "")
 
 
 class _Bench:

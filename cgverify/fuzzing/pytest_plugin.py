@@ -330,7 +330,7 @@ def _summary_line(name: str, outcomes: list[dict[str, Any]]) -> str:
     counts, programs = _add_up(outcomes)
     seconds = sum(outcome["seconds"] for outcome in outcomes)
     shares = ", ".join(f"{what} {100 * counts[what] / max(programs, 1):.0f} %" for what in FLOORS)
-    marks = sorted(key for key in counts if key.startswith(("tier ", "eager ", "gave up")) and counts[key])
+    marks = sorted(key for key in counts if key.startswith(("tier ", "eager ")))
     tiers = ", ".join(f"{mark} {counts[mark]}" for mark in marks)
     rate = programs / seconds if seconds else 0.0
     verdicts = f"{counts['ok']} ok, {counts['fail']} fail, {counts['incomparable']} incomparable"

@@ -217,7 +217,6 @@ class Shard:
         self.counts["regions>=2"] += facts.regions > 1
         self.counts["mutated"] += facts.mutated
         self.counts["finite"] += facts.finite
-        self.counts["gave up a capture"] += facts.gave_up
         self.counts["aliased"] += any(entry.alias_of is not None for entry in program.inputs)
         if verdict.status == "incomparable":
             reason = verdict.evidence.split(":")[0][:80]

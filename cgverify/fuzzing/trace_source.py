@@ -6,7 +6,7 @@ from typing import Any
 
 from cgverify.fuzzing.pool import Dtype, On, Ref, Statement
 from cgverify.fuzzing.resolution import Resolved
-from cgverify.fuzzing.tracing import Form, returned, symbol_path
+from cgverify.fuzzing.tracing import Form, returned, symbol_path, view_groups
 from cgverify.fuzzing.values import TORCH_DTYPES, TensorType
 
 
@@ -23,6 +23,7 @@ class _Writer:
         self.names: dict[int, str] = {}
         self.lines: list[str] = []
         self.count = 0
+        self.groups: dict[int, int] = {}
 
     def write(self, form: Form) -> str:
         for number, entry in enumerate(self.resolved.inputs):
@@ -33,6 +34,8 @@ class _Writer:
             place = f'device=devices.to_device("{device}"), dtype={dtype}, requires_grad={entry.trains}'
             self.lines.append(f'{name} = TensorProxy("{name}", shape={entry.shape!r}, {place}{tags})')
             self.lines.append(f'prims.unpack_trivial({name}, name="{name}")')
+            kind = self.resolved.types[number]
+            self.groups[number] = kind.storage if isinstance(kind, TensorType) else -1
         parameters = ", ".join(f"x{number}" for number in range(len(self.resolved.inputs)))
         for statement in self.resolved.statements:
             self._add(statement)
@@ -64,6 +67,7 @@ class _Writer:
         names = [self._new_name() for _ in statement.results]
         self.lines.append(f"{', '.join(names)} = {self._compute(statement)}")
         self.names.update(zip(statement.results, names, strict=True))
+        self.groups.update(view_groups(statement, self.resolved, self.groups))
 
     def _write_in_place(self, statement: Statement, target: int) -> None:
         self._update_aliases(target)
@@ -74,10 +78,7 @@ class _Writer:
         self._update_aliases(target)
 
     def _update_aliases(self, target: int) -> None:
-        kinds = self.resolved.types
-        kind = kinds[target]
-        storage = kind.storage if isinstance(kind, TensorType) else None
-        group = [n for n in self.names if isinstance(value := kinds[n], TensorType) and value.storage == storage]
+        group = [number for number, found in self.groups.items() if found == self.groups[target]]
         new = [self._new_name() for _ in group]
         old = ", ".join(self.names[number] for number in group)
         self.lines.append(f"({', '.join(new)},) = torchex.update_aliases(({old},))")

@@ -14,6 +14,7 @@ from cgverify.fuzzing.pool import Dtype, On, Ref, Statement
 from cgverify.fuzzing.resolution import Resolved
 from cgverify.fuzzing.values import TORCH_DTYPES, TensorType, ValueType
 
+import thunder.torch as ltorch
 import torch
 from thunder.core import devices, dtypes, prims
 from thunder.core.codeutils import SigInfo
@@ -25,6 +26,9 @@ from thunder.executors.passes import del_last_used
 
 Form = Literal["dict", "tuple"]
 """How RETURN looks: `dict` as inside thunder.jit (results and flat arguments), `tuple` as in the final trace."""
+
+KNOWN_VIEWS = {symbol.name for symbol in (*ltorch._syms_returning_views, *ltorch._syms_that_may_return_views)}
+"""Names of the ops that Thunder knows to return, perhaps, a view of an argument."""
 
 DTYPES = {name: getattr(torch, path.removeprefix("torch.")) for name, path in TORCH_DTYPES.items()}
 
@@ -113,6 +117,7 @@ class _Builder:
             )
             prims.unpack_trivial(self.proxies[number], name=f"x{number}")
         self.parameters = tuple(self.proxies.values())
+        self.groups = {number: _storage(resolved.types[number]) for number in self.proxies}
 
     def add(self, statement: Statement) -> None:
         """Add the bound symbols of one statement."""
@@ -122,6 +127,7 @@ class _Builder:
         result = self._compute(statement)
         made = result if len(statement.results) > 1 else (result,)
         self.proxies.update(zip(statement.results, made, strict=True))
+        self.groups.update(view_groups(statement, self.resolved, self.groups))
 
     def _compute(self, statement: Statement) -> Any:
         symbol = statement.symbol
@@ -141,9 +147,7 @@ class _Builder:
         self._update_aliases(target)
 
     def _update_aliases(self, target: int) -> None:
-        kinds = self.resolved.types
-        storage = _storage(kinds[target])
-        group = [number for number in self.proxies if _storage(kinds[number]) == storage]
+        group = [number for number, found in self.groups.items() if found == self.groups[target]]
         renamed = torchex.update_aliases(tuple(self.proxies[number] for number in group))
         self.proxies.update(zip(group, renamed, strict=True))
 
@@ -161,5 +165,24 @@ class _Builder:
                 return argument
 
 
-def _storage(kind: ValueType) -> int | None:
-    return kind.storage if isinstance(kind, TensorType) else None
+def view_groups(statement: Statement, resolved: Resolved, groups: dict[int, int]) -> dict[int, int]:
+    """Return the groups of a statement's results, by value number: values that Thunder knows to share memory.
+
+    Thunder knows some ops as views, and before and after a write renames only what they made. A view made by another op
+    (`torch.ravel`) keeps its name, so that the order of the text alone keeps its reads right.
+    """
+    base = next(statement.reads(), None)
+    found = {}
+    for number in statement.results:
+        kind = resolved.types[number]
+        if not isinstance(kind, TensorType):
+            continue
+        is_view = base is not None and _storage(resolved.types[base]) == kind.storage
+        known = is_view and statement.symbol.name in KNOWN_VIEWS
+        # Negative numbers cannot meet the storage classes by which inputs are grouped.
+        found[number] = groups[base] if known and base is not None else -number - 1
+    return found
+
+
+def _storage(kind: ValueType) -> int:
+    return kind.storage if isinstance(kind, TensorType) else -1
