@@ -131,7 +131,12 @@ class CUDAGraphTransform(Transform):
         return emitted
 
     def rewrite(self, trace: TraceCtx, *, forward: TraceCtx | None = None) -> TraceCtx:
-        """Rewrites `trace`; `forward` is the (rewritten or original) forward trace of a backward trace."""
+        """Rewrites `trace`; `forward` is the (rewritten or original) forward trace of a backward trace.
+
+        Raises:
+            VerificationError: the rewrite could not be proved and `on_unproved` is `"raise"`.
+            TypeError: `trace` or `forward` is not a Thunder trace.
+        """
         view_trace(trace)
         if os.environ.get(DISABLE, "0") not in ("", "0"):
             return trace
@@ -193,9 +198,14 @@ def cuda_graph_transform(
 
     Args:
         trace: an execution trace, such as `thunder.last_traces(jitted)[-1]` or
-        `thunder.last_backward_traces(jitted)[-1]`. forward: for a backward trace, its forward trace as this function
-        returned it. verify: see `CUDAGraphTransform`, as for the other arguments. on_unproved: see there. max_graphs:
-        see there. capturable: see there. check: see there. comments: see there.
+            `thunder.last_backward_traces(jitted)[-1]`.
+        forward: for a backward trace, its forward trace as this function returned it.
+        verify: see `CUDAGraphTransform`, as for the other arguments.
+        on_unproved: see there.
+        max_graphs: see there.
+        capturable: see there.
+        check: see there.
+        comments: see there.
 
     Returns:
         The rewritten trace; `trace` itself if nothing in it can be graphed.

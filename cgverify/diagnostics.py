@@ -29,8 +29,10 @@ class Location:
 
     Attributes:
         trace: the trace's function name, with the side where it matters: `computation`, `computation (before)`,
-        `CUDAGraph0`. op: index of the bound symbol in that trace, None for the trace as a whole. text: the op as the
-        trace prints it. source: `file:line` of the user's code, where known.
+            `CUDAGraph0`.
+        op: index of the bound symbol in that trace, None for the trace as a whole.
+        text: the op as the trace prints it.
+        source: `file:line` of the user's code, where known.
     """
 
     trace: str
@@ -116,7 +118,7 @@ class Report:
 
     Attributes:
         subject: what was checked, such as `computation`.
-        diagnostics: in the order found.
+        diagnostics: the findings; of one rewrite, errors first, and then in the order of the rules' codes.
     """
 
     subject: str

@@ -97,8 +97,7 @@ print("right: Thunder and eager PyTorch agree")
 def write_failure(folder: Path, key: str, program: Program, script: str) -> Path:
     """Write `key.json` and `key.py` unless they exist with the same content; return the script's path.
 
-    The key holds a hash of the program, so an existing file with other content is an earlier run's account of the
-    same
+    The key holds a hash of the program, so an existing file with other content is an earlier run's account of the same
     program: it stays, and the new one gets a number.
     """
     folder.mkdir(parents=True, exist_ok=True)
