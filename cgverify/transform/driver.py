@@ -1,4 +1,4 @@
-"""Runs the passes in order on one trace, and carries facts from a forward trace to its backward trace."""
+"""Runs the passes in order on one trace; what its forward trace promises of addresses comes in from outside."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ class Rewrite:
     Attributes:
         trace: the emitted trace, or the very original where nothing can be graphed.
         plan: what is claimed about it.
-        static: names with a stable address, for the paired backward trace.
     """
 
     trace: TraceCtx
     plan: CapturePlan
-    static: frozenset[str]
 
 
 def rewrite_trace(
@@ -70,11 +68,11 @@ def rewrite_trace(
             regions.append(choose_region(view, effects, liveness, names, Scheduled(phase, position), next(free)))
     plan = CapturePlan(view.name, tuple(regions), partition.left_out)
     if not regions and not comments:
-        return Rewrite(trace, plan, names)
+        return Rewrite(trace, plan)
     emitted = emit_trace(view, partition.phases, plan, make_callable, comments=comments)
     elapsed = (time.perf_counter_ns() - started) // 1_000_000
     emitted.set_provenance(TraceProvenance(f"CUDA graph transform (took {elapsed} milliseconds)"))
-    return Rewrite(emitted, plan, names)
+    return Rewrite(emitted, plan)
 
 
 def free_names(view: TraceView) -> Iterator[str]:
