@@ -17,7 +17,7 @@ class BareGraph:
     """A graph of one call of `body`; call it with as many tensors of the same layouts.
 
     Args:
-        body: what to capture; it ran before, so its kernels are loaded.
+        body: what to capture; it runs once before, so that its kernels are loaded, and writes none of its inputs.
         inputs: what it is captured on.
         in_place: positions of inputs that are read where they lie; every other is copied in on each call.
     """
@@ -31,6 +31,7 @@ class BareGraph:
             static = [tensor if k in in_place else tensor.clone() for k, tensor in enumerate(inputs)]
             self._static = static
             self._sinks = [static[k] for k in self._copied]
+            body(*static)
             self._graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
                 self._results = list(body(*static))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -13,6 +13,9 @@ from torch.nn import functional
 
 SEEDS = (0, 1, 2, 3)
 """One set of inputs for each seed: a peer must be right on all of them before it is timed on the first."""
+
+TORCH, COMPILED = "torch", "torchcompile"
+"""Executors of Thunder: one kernel for each op, or regions handed to torch.compile."""
 
 Inputs = tuple[torch.Tensor, ...]
 Function = Callable[..., torch.Tensor | Inputs]
@@ -57,16 +60,16 @@ class Case:
         about: one line for the reader.
         make: puts the workload on the device called "cuda".
         executors: names of Thunder executors that it is compiled with, one after the other.
-        ops: how many ops the function calls.
-        quick: whether it is part of a quick run.
+        quick: those of them that a quick run takes; none if the case is not part of it.
+        compiled: whether torch.compile takes part.
     """
 
     name: str
     about: str
     make: Callable[[], Workload]
     executors: tuple[str, ...]
-    ops: int
-    quick: bool = False
+    quick: tuple[str, ...] = ()
+    compiled: bool = True
 
 
 class UnknownCaseError(ValueError):
@@ -76,17 +79,27 @@ class UnknownCaseError(ValueError):
 def choose_cases(cases: Sequence[Case], patterns: str | None, *, quick: bool) -> tuple[Case, ...]:
     """The cases that one of the comma-separated `patterns` matches; without patterns all, or the quick ones.
 
+    A quick run takes fewer executors where a case says so, and torch.compile only beside the executor of that kind.
+
     Raises:
         UnknownCaseError: a pattern matches no case.
     """
-    if patterns is None:
-        return tuple(case for case in cases if case.quick or not quick)
-    wanted = [pattern.strip() for pattern in patterns.split(",")]
-    for pattern in wanted:
-        if not any(fnmatchcase(case.name, pattern) for case in cases):
-            known = ", ".join(case.name for case in cases)
-            raise UnknownCaseError(f"no case is called {pattern!r}: choose among {known}, or use a pattern with *")
-    return tuple(case for case in cases if any(fnmatchcase(case.name, pattern) for pattern in wanted))
+    chosen = tuple(cases)
+    if patterns is not None:
+        wanted = [pattern.strip() for pattern in patterns.split(",")]
+        for pattern in wanted:
+            if not any(fnmatchcase(case.name, pattern) for case in cases):
+                known = ", ".join(case.name for case in cases)
+                raise UnknownCaseError(f"no case is called {pattern!r}: choose among {known}, or use a pattern with *")
+        chosen = tuple(case for case in cases if any(fnmatchcase(case.name, pattern) for pattern in wanted))
+    elif quick:
+        chosen = tuple(case for case in cases if case.quick)
+    return tuple(_quick(case) for case in chosen) if quick else chosen
+
+
+def _quick(case: Case) -> Case:
+    executors = case.quick or case.executors
+    return replace(case, executors=executors, compiled=case.compiled and COMPILED in executors)
 
 
 def chain_source(ops: int, inputs: int, outputs: int = 1) -> str:
@@ -176,51 +189,63 @@ def _inputs(shapes: Sequence[tuple[int, ...]]) -> tuple[Inputs, ...]:
     return tuple(make(seed) for seed in SEEDS)
 
 
-TORCH, COMPILED = "torch", "torchcompile"
-
-
-def _chain(ops: int, inputs: int, elements: int, *executors: str, outputs: int = 1, quick: bool = False) -> Case:
+def _chain(
+    ops: int,
+    inputs: int,
+    elements: int,
+    *executors: str,
+    outputs: int = 1,
+    quick: tuple[str, ...] = (),
+    compiled: bool = True,
+) -> Case:
     size = f"-{elements}" if elements != SMALL else ""
     results = f"-{outputs}out" if outputs > 1 else ""
     plural = "s" if outputs > 1 else ""
     about = f"{ops} pointwise ops, {inputs} inputs, {outputs} result{plural}, {elements:,} float32 elements each"
     make = partial(make_chain, ops, inputs, elements, outputs)
-    return Case(f"chain-{ops}x{inputs}{results}{size}", about, make, executors, ops, quick)
+    return Case(f"chain-{ops}x{inputs}{results}{size}", about, make, executors, quick, compiled)
 
 
 def _block(
-    name: str, batch: int, sequence: int, width: int, heads: int, *executors: str, training: bool, quick: bool = False
+    name: str,
+    sizes: tuple[int, int, int, int],
+    *executors: str,
+    training: bool,
+    quick: tuple[str, ...] = (),
 ) -> Case:
+    batch, sequence, width, heads = sizes
     what = "loss and gradients" if training else "inference"
     about = f"transformer block, {what}: batch {batch}, sequence {sequence}, width {width}, {heads} heads, float32"
-    make = partial(make_block, batch, sequence, width, heads, training=training)
-    return Case(f"{name}-{'training' if training else 'inference'}", about, make, executors, 30, quick)
+    make = partial(make_block, *sizes, training=training)
+    return Case(f"{name}-{'training' if training else 'inference'}", about, make, executors, quick)
 
 
 SMALL = 1024
 """Elements at which a kernel costs less than its launch."""
 
+BOTH = (TORCH, COMPILED)
+
 CASES = (
-    _chain(6, 2, SMALL, TORCH, COMPILED, quick=True),
+    _chain(6, 2, SMALL, *BOTH, quick=BOTH),
     _chain(20, 2, SMALL, TORCH),
-    _chain(32, 16, SMALL, TORCH, COMPILED, quick=True),
-    _chain(128, 64, SMALL, TORCH, COMPILED, quick=True),
-    _block("block", 2, 128, 512, 8, TORCH, COMPILED, training=False, quick=True),
-    _block("block", 2, 128, 512, 8, TORCH, COMPILED, training=True, quick=True),
+    _chain(32, 16, SMALL, *BOTH, quick=BOTH),
+    _chain(128, 64, SMALL, *BOTH, quick=(TORCH,)),
+    _block("block", (2, 128, 512, 8), *BOTH, training=False, quick=(TORCH,)),
+    _block("block", (2, 128, 512, 8), *BOTH, training=True, quick=(TORCH,)),
     _chain(6, 2, 1 << 20, TORCH),
-    _chain(128, 64, 1 << 16, TORCH, COMPILED),
+    _chain(128, 64, 1 << 16, *BOTH),
     _chain(64, 16, SMALL, TORCH, outputs=16),
-    _block("block-large", 8, 512, 1024, 16, TORCH, COMPILED, training=False),
-    _block("block-large", 8, 512, 1024, 16, TORCH, COMPILED, training=True),
-    _chain(512, 256, SMALL, TORCH),
-    _chain(512, 256, 1 << 16, TORCH),
+    _block("block-large", (8, 512, 1024, 16), *BOTH, training=False),
+    _block("block-large", (8, 512, 1024, 16), *BOTH, training=True),
+    _chain(512, 256, SMALL, TORCH, compiled=False),
+    _chain(512, 256, 1 << 16, TORCH, compiled=False),
 )
 """The full run, the most telling cases first: a run that reaches its limit of time leaves out the last."""
 
 REDUCED = (
-    _chain(6, 2, SMALL, TORCH, COMPILED, quick=True),
-    _chain(8, 4, SMALL, TORCH, outputs=4, quick=True),
-    _block("block", 1, 8, 16, 2, TORCH, training=False, quick=True),
-    _block("block", 1, 8, 16, 2, TORCH, training=True, quick=True),
+    _chain(6, 2, SMALL, *BOTH),
+    _chain(8, 4, SMALL, TORCH, outputs=4),
+    _block("block", (1, 8, 16, 2), TORCH, training=False),
+    _block("block", (1, 8, 16, 2), TORCH, training=True),
 )
 """The same kinds, small enough for the emulation; their times say nothing."""

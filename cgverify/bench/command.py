@@ -67,12 +67,12 @@ def run_bench(request: Request) -> list[Row]:
             rows += found
             if not silent:
                 print_case(case, found, console)
+                if request.json is not None:  # after each case, so that a run cut short leaves what it found
+                    Path(request.json).write_text(render_json(machine, rows), encoding="utf-8")
     if silent:
         print(render_json(machine, rows), end="")
     else:
         print_safety(rows, console)
-    if request.json is not None and not silent:
-        Path(request.json).write_text(render_json(machine, rows), encoding="utf-8")
     if request.plot is not None:
         save_plot(rows, request.plot)
     return rows

@@ -73,9 +73,8 @@ def time_in_turn(functions: Mapping[Key, Call], effort: Effort) -> dict[Key, Tim
     calls = {name: _choose_calls(function, effort) for name, function in functions.items()}
     queued: dict[Key, list[float]] = {name: [] for name in functions}
     host: dict[Key, list[float]] = {name: [] for name in functions}
-    enabled = gc.isenabled()
     gc.collect()
-    gc.disable()  # a collection in the middle of a sample would count as the sample's
+    gc.freeze()  # or a collection in the middle of a sample would look through all that compilers left
     try:
         for _ in range(effort.samples):
             for name, function in functions.items():
@@ -84,8 +83,7 @@ def time_in_turn(functions: Mapping[Key, Call], effort: Effort) -> dict[Key, Tim
             for name, function in functions.items():
                 host[name].append(_sample(function, HOST_CALLS, wait=False))
     finally:
-        if enabled:
-            gc.enable()
+        gc.unfreeze()
     return {
         name: Timing(statistics.median(queued[name]), statistics.median(host[name]), calls[name]) for name in functions
     }
@@ -108,15 +106,19 @@ def free_memory() -> None:
 
 
 class ReservedMemory:
-    """The peak of memory reserved from the device since this was made, above what was reserved then."""
+    """The peak of memory reserved from the device, above what was reserved when this was made."""
 
     def __init__(self) -> None:
-        free_memory()
-        torch.cuda.reset_peak_memory_stats()
+        self.restart()
         self._before = torch.cuda.memory_reserved()
 
+    def restart(self) -> None:
+        """Gives back what nothing holds, and begins a new peak."""
+        free_memory()
+        torch.cuda.reset_peak_memory_stats()
+
     def peak(self) -> int:
-        """Bytes."""
+        """Bytes, since the last restart."""
         return int(torch.cuda.max_memory_reserved() - self._before)
 
 

@@ -34,9 +34,6 @@ PEERS = (EAGER, THUNDER, CGVERIFY, THUNDER_GRAPHS, FLOOR, COMPILE)
 """In the order in which they are made ready: of those that hold graphs cgverify is the first, so its peak of reserved
 memory is measured with no graph of another peer about."""
 
-MOST_OPS_COMPILED = 256
-"""torch.compile takes minutes for more ops in one function."""
-
 Call = Callable[[], object]
 
 

@@ -31,6 +31,7 @@ COLUMNS = (
     "first\nms",
     "ready\nms",
     "reserved\nMiB",
+    "at first\nMiB",
 )
 """`/peer` is the throughput time over that peer's."""
 
@@ -96,12 +97,17 @@ def _cells(row: Row) -> list[str]:
         _number(row.to_thunder_graphs),
         _number(row.first_ms),
         _number(row.ready_ms),
-        _number(None if row.reserved is None else row.reserved / 2**20),
+        _mebibytes(row.reserved),
+        _mebibytes(row.reserved_first),
     ]
 
 
 def _timing(timing: Timing | None) -> tuple[str, str]:
     return ("-", "-") if timing is None else (_number(timing.throughput), _number(timing.host))
+
+
+def _mebibytes(count: int | None) -> str:
+    return _number(None if count is None else count / 2**20)
 
 
 def _number(number: float | None) -> str:

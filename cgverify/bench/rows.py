@@ -45,7 +45,8 @@ class Row:
         computation: a call without Thunder's prologue and autograd's glue.
         first_ms: milliseconds of the first call, compiling included.
         ready_ms: milliseconds of the first calls together, one for each of `cases.SEEDS`, captures included.
-        reserved: peak of reserved bytes in those calls, above what inputs and parameters hold.
+        reserved: peak of reserved bytes in later calls, after `empty_cache`, above what inputs and parameters hold.
+        reserved_first: the same in the first calls.
         safety: for cgverify.
         to_floor: throughput time of the computation (of eager's whole call) over the floor's.
         to_thunder_graphs: the same over that of Thunder's own transform.
@@ -64,6 +65,7 @@ class Row:
     first_ms: float | None = None
     ready_ms: float | None = None
     reserved: int | None = None
+    reserved_first: int | None = None
     safety: Safety | None = None
     to_floor: float | None = None
     to_thunder_graphs: float | None = None

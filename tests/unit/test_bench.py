@@ -66,6 +66,7 @@ def test_block_is_trained_alike(capsys: Output) -> None:
         ("eager", "thunder", "cgverify", "thunder-graphs", "floor"), OK
     )
     assert rows["cgverify"]["safety"]["regions"] == 2
+    assert rows["thunder"]["reserved_first"] >= rows["thunder"]["reserved"]
 
 
 def test_tables_and_json_file(tmp_path: Path, capsys: Output) -> None:
@@ -210,7 +211,7 @@ def test_cases_cover_what_is_promised() -> None:
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
     assert {"chain-6x2", "chain-512x256", "chain-128x64-65536", "block-inference", "block-large-training"} <= set(names)
-    assert all("torchcompile" in case.executors for case in CASES if case.quick)
+    assert all(set(case.quick) <= set(case.executors) for case in CASES)
 
 
 def test_cases_are_chosen_by_pattern() -> None:
@@ -220,7 +221,12 @@ def test_cases_are_chosen_by_pattern() -> None:
         "block-training",
         "chain-6x2-1048576",
     ]
-    assert choose_cases(CASES, None, quick=True) == tuple(case for case in CASES if case.quick)
+    quick = choose_cases(CASES, None, quick=True)
+    assert [case.name for case in quick] == [case.name for case in CASES if case.quick]
+    assert [(case.executors, case.compiled) for case in quick if case.name in ("chain-6x2", "block-training")] == [
+        (("torch", "torchcompile"), True),
+        (("torch",), False),
+    ]
     assert choose_cases(CASES, None, quick=False) == CASES
     with pytest.raises(UnknownCaseError, match="no case is called 'block'"):
         choose_cases(CASES, "block", quick=False)
@@ -259,7 +265,7 @@ def test_functions_are_timed_in_turn(cuda: object) -> None:
 
 
 def test_reserved_memory_is_a_peak_above_the_start(cuda: object) -> None:
-    """What was reserved before does not count; what was freed since does."""
+    """What was reserved before does not count; what was freed since does, until a restart."""
     held = torch.empty(32 << 20, dtype=torch.uint8, device="cuda")
     memory = ReservedMemory()
     assert memory.peak() == 0
@@ -267,8 +273,9 @@ def test_reserved_memory_is_a_peak_above_the_start(cuda: object) -> None:
     torch.cuda.empty_cache()
     big = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
     del big
-    torch.cuda.empty_cache()
     assert memory.peak() == 32 << 20
+    memory.restart()
+    assert memory.peak() == -(32 << 20)
 
 
 def test_request_names_an_unknown_peer() -> None:
