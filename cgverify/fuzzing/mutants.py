@@ -99,7 +99,7 @@ def _call_with(plants: Plants) -> Callable[..., list[torch.Tensor]]:
 
 # The right functions, for faults that are nearly right.
 _emit_body = emit.emit_body
-_copy_out = CapturedGraph._copy_out
+_allocate = CapturedGraph._allocate
 _sources = CapturedGraph._sources
 _graph_replay = CapturedGraph.replay
 _region_replay = GraphedRegion._replay
@@ -204,14 +204,14 @@ class ReadMovedPastWrite(Mutant):
 # ------------------------------------------------------------------------------------ faults of the runtime
 
 
-def _hand_out_graph_memory(graph: CapturedGraph) -> list[torch.Tensor]:
-    return [*graph._fresh, *_copy_out(graph)[len(graph._fresh) :]]
+def _graph_memory(graph: CapturedGraph) -> list[torch.Tensor]:
+    return [*graph._fresh, *_allocate(graph)[len(graph._fresh) :]]
 
 
 class SharedResult(Mutant):
     """Callers get the graph's own memory: the next call overwrites the results they hold."""
 
-    in_call = ((CapturedGraph, "_copy_out", _hand_out_graph_memory),)
+    in_call = ((CapturedGraph, "_allocate", _graph_memory),)
 
 
 def _sources_but_the_first(graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:

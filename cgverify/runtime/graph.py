@@ -26,7 +26,7 @@ from cgverify.runtime.pool import LOCK, Pool
 import torch
 
 FEW = 2
-"""Up to how many results single clones are cheaper than allocating and one grouped copy."""
+"""Up to how many results single copies are cheaper than one grouped copy."""
 
 Body = Callable[..., Sequence[torch.Tensor]]
 Result = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], torch.Tensor]
@@ -108,6 +108,7 @@ class CapturedGraph:
         """
         if self._graph is None:
             raise RuntimeError("this graph was closed: drop the jitted function or keep its transform alive")
+        fresh = self._allocate()  # first: it may fail, and nothing has happened yet
         self._pool.turn.take()
         if self._copied:
             torch._foreach_copy_(self._sinks, self._sources(args))
@@ -119,7 +120,7 @@ class CapturedGraph:
         for k in self._written_in_place:
             if not args[k].is_inference():
                 torch.autograd.graph.increment_version(args[k])  # the replay wrote it unseen by autograd
-        fresh = self._copy_out()
+        self._copy_out(fresh)
         if self._all_fresh:
             return fresh
         made = [make(args, fresh) for make in self._results]
@@ -153,23 +154,22 @@ class CapturedGraph:
             for k, recast in zip(self._copied, self._recast, strict=True)
         ]
 
-    def _copy_out(self) -> list[torch.Tensor]:
-        """Fresh copies of `_fresh`, then fresh bytes of `_blocks`."""
-        if not self._blocks and len(self._fresh) <= FEW:
-            return [t.clone() for t in self._fresh]
-        out = [
-            torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=self.device) for t in self._fresh
-        ]  # not empty_like: it does not keep the strides of every dense layout
-        sources = list(map(as_bits, self._fresh))
-        sinks = list(map(as_bits, out))
-        for block in self._blocks:
-            room = torch.empty(block.room, dtype=torch.uint8, device=self.device)
-            out.append(room)
-            sinks.append(room[: block.source.numel()])
-            sources.append(block.source)
-        if sinks:
-            torch._foreach_copy_(sinks, sources)
-        return out
+    def _allocate(self) -> list[torch.Tensor]:
+        """Fresh memory for `_fresh`, then fresh bytes for `_blocks`."""
+        # not empty_like: it does not keep the strides of every dense layout
+        fresh = [torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=self.device) for t in self._fresh]
+        rooms = [torch.empty(block.room, dtype=torch.uint8, device=self.device) for block in self._blocks]
+        return fresh + rooms
+
+    def _copy_out(self, fresh: list[torch.Tensor]) -> None:
+        """Copies the graph's results into what `_allocate` gave."""
+        if not self._blocks and len(fresh) <= FEW:
+            for sink, source in zip(fresh, self._fresh, strict=True):
+                sink.copy_(source)
+            return
+        sinks = list(map(as_bits, fresh[: len(self._fresh)]))
+        sinks += [room[: block.source.numel()] for room, block in zip(fresh[len(sinks) :], self._blocks, strict=True)]
+        torch._foreach_copy_(sinks, [*map(as_bits, self._fresh), *(block.source for block in self._blocks)])
 
     def _plan_results(self, buffers: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> list[Result]:
         makers: list[Result | None] = [_alias_of_input(result, buffers) for result in results]
