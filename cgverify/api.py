@@ -168,11 +168,19 @@ class CUDAGraphTransform(Transform):
         run = body.python_callable()
         return GraphedRegion(region, body, run, inspect.getsource(inspect.unwrap(run)), self._runtime)
 
+    def _vouched_names(self, trace: TraceCtx) -> frozenset[str]:
+        """Names of the ops that the caller vouches for."""
+        vouched = self._capturable
+        if callable(vouched):
+            return frozenset(str(bsym.sym.name) for bsym in trace.bound_symbols if vouched(bsym))
+        return frozenset(vouched)
+
     def _is_proved(self, before: TraceCtx, after: TraceCtx, forward: TraceCtx | None) -> bool:
-        trusted = frozenset() if callable(self._capturable) else frozenset(self._capturable)
+        trusted = self._vouched_names(before)
         contract = replace(contracts.CGVERIFY, trusted=trusted) if trusted else None
-        report = verify(before, after, contract=contract)
-        if report.ok and forward is not None:
+        if forward is None:
+            report = verify(before, after, contract=contract)
+        else:
             pair = (_originals.get(forward, forward), forward)
             report = verify_pair(forward=pair, backward=(before, after), contract=contract)
         if report.ok:

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any, NewType
 
 from thunder.core.prims import PrimIDs
-from thunder.core.proxies import CollectionProxy, NumberProxy, Proxy, TensorProxy
+from thunder.core.proxies import Proxy, TensorProxy
 from thunder.core.pytree import tree_flatten
 from thunder.core.symbol import BoundSymbol
 from thunder.core.trace import TraceCtx, tracectx
@@ -219,13 +219,3 @@ def flat_names(tree: Any) -> tuple[str, ...]:
 def is_tensor(proxy: Proxy | None) -> bool:
     """Whether the proxy stands for a tensor."""
     return isinstance(proxy, TensorProxy)
-
-
-def is_number(proxy: Proxy | None) -> bool:
-    """Whether the proxy stands for a Python number."""
-    return isinstance(proxy, NumberProxy)
-
-
-def is_collection(proxy: Proxy | None) -> bool:
-    """Whether the proxy stands for a Python list (as backward traces take their inputs)."""
-    return isinstance(proxy, CollectionProxy)

@@ -59,7 +59,7 @@ def compute_aliases(
     """
     sets = AliasSets()
     if caller_is_one:
-        sets._join(_from_outside(view))
+        sets._join(values_from_outside(view))
     for op in view.ops if ops is None else ops:
         if op.kind is OpKind.COMPUTE:
             for group in _joined(op, effects[op.index], view):
@@ -67,7 +67,8 @@ def compute_aliases(
     return sets
 
 
-def _from_outside(view: TraceView) -> list[str]:
+def values_from_outside(view: TraceView) -> list[str]:
+    """Tensors the caller hands in: parameters, and what is unpacked from the lists a backward trace receives."""
     names = [name for name in view.parameters if is_tensor(view.values.get(name))]
     for op in view.ops:
         if op.kind is OpKind.UNPACK:

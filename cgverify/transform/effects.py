@@ -30,6 +30,7 @@ from cgverify.transform.tables import (
     PRIM_MAY_ALIAS,
     PRIM_RANDOM,
     PRIM_REFUSED,
+    QUIET,
     RANDOM,
     SYNCS,
     VIEWS,
@@ -89,7 +90,7 @@ def _op_effects(op: Op, capturable: Capturable) -> Effects:
     vouched = not known and _is_vouched(op, capturable)
     if not known and not vouched:
         reason = forbidden or f"unknown op `{op.name}`: not in the table of capturable ops"
-        quiet = op.id in HOST_READS or (op.executor == "python" and not op.is_fusion)
+        quiet = op.id in QUIET or (op.executor == "python" and not op.is_fusion)
         return Effects(writes if quiet else op.reads, random or not quiet, works=True, opaque=not quiet, barrier=reason)
     return Effects(writes, random or vouched, works=op.is_fusion or op.id not in VIEWS, barrier=forbidden)
 

@@ -2,8 +2,8 @@
 
 Each op is capturable or not. Edges: a use follows its definition; a write follows the earlier reads and writes of its
 alias class, and a read follows the class's last write; random draws keep their order; ops with unknown effects keep
-theirs. A schedule alternates phases of non-capturable and capturable ops; each non-empty capturable phase is one region
-per device.
+theirs, and count as writers of their arguments and of all memory of the caller's. A schedule alternates phases of
+non-capturable and capturable ops; each non-empty capturable phase is one region per device.
 
 Finding it: schedule all ready ops of one colour, then all of the other, and so on, *starting with the non-capturable
 ones*. Each phase is a superset of what any other schedule could have done by then (by induction on phases), so the
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from cgverify.ir import OpKind, TraceView, is_tensor
 from cgverify.plan import LeftOut
-from cgverify.transform.aliases import AliasSets
+from cgverify.transform.aliases import AliasSets, values_from_outside
 from cgverify.transform.effects import Effects
 
 _STRUCTURAL = (OpKind.PARAMETER, OpKind.DEL, OpKind.RETURN)
@@ -74,6 +74,7 @@ def compute_dependences(view: TraceView, effects: Sequence[Effects], aliases: Al
     before: dict[int, set[int]] = {}
     writer: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
+    outside = {aliases.representative(name) for name in values_from_outside(view)[:1]}
     last_draw: int | None = None
     last_opaque: int | None = None
     for op in view.ops:
@@ -81,6 +82,8 @@ def compute_dependences(view: TraceView, effects: Sequence[Effects], aliases: Al
             continue
         edges = {view.definitions[name] for name in op.reads if view.definitions.get(name, -1) in before}
         written = {aliases.representative(name) for name in effects[op.index].writes}
+        if effects[op.index].opaque:
+            written |= outside  # who knows what it does may reach any memory of the caller's
         for name in op.reads:
             root = aliases.representative(name)
             if root in writer:

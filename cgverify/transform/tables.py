@@ -117,6 +117,9 @@ HOST_READS = _ids(
     "shape data_ptr get_device element_size dim_order is_contiguous is_pinned is_same_size is_set_to is_shared "
     "is_signed is_conj is_neg is_inference is_coalesced is_distributed has_names ndimension nelement"
 )
+QUIET = HOST_READS | DYNAMIC_SHAPES | HOST_TRANSFERS | (SYNCS - {"get_and_update_rng_state_impl"})
+"""Ops that are never captured and yet well known: they read their arguments, and do nothing else."""
+
 COLLECTIVES = _ids(
     "torch_all_gather_prim_impl torch_all_reduce_prim_impl torch_broadcast_prim_impl "
     "torch_reduce_scatter_prim_impl torch_wait_prim_impl torch_pack_for_fsdp_prim_impl "

@@ -530,6 +530,22 @@ def test_a_region_without_kernels_runs_ungraphed_in_silence() -> None:
     assert ungraphed(transform, Refusal.EMPTY) == 2
 
 
+@pytest.mark.parametrize("capturable", [{"double"}, lambda bsym: bsym.sym.name == "double"])
+def test_an_op_vouched_for_is_graphed_and_proved(capturable: Any) -> None:
+    """Names and predicates alike: the op joins a region, and the verifier takes it on trust with a note."""
+    build = TraceBuilder("x")
+    with tracectx(build.trace):
+        symbol = Symbol("double", meta=lambda a: a, id="mine.double", executor=torchex.ex)
+        result = TensorProxy("r", like=build["x"])
+        context = {"double": lambda a: a * 2}
+        build.trace.bound_symbols.append(symbol.bind(build["x"], output=result, _call_ctx=context))
+    transform = CUDAGraphTransform(capturable=capturable)
+    graphed = transform.rewrite(build.done(build.op("mul", result, 3.0))).python_callable()
+    for value in range(4):
+        assert graphed(torch.full((4, 4), float(value), device="cuda"))[0][0, 0].item() == 6.0 * value
+    assert transform.stats().replays == 3
+
+
 def test_a_write_that_the_trace_hides_keeps_the_region_ungraphed() -> None:
     """An op vouched for that writes its argument unannounced: the capture notices, and every call stays right."""
 

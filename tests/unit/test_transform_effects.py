@@ -138,3 +138,11 @@ def test_structural_ops_have_no_effects() -> None:
     build = TraceBuilder("x")
     effects = compute_effects(view_trace(build.done(build["x"])))
     assert all(not e.writes and not e.random and not e.opaque for e in effects)
+
+
+def test_an_op_that_only_reads_is_not_opaque() -> None:
+    """`item` waits for the device, and neither writes its argument nor draws numbers."""
+    build = TraceBuilder("x")
+    build.op("item", build.op("sum", build["x"], None, False, dtype=None))
+    found = last_effects(build)
+    assert (found.writes, found.random, found.opaque) == ((), False, False)

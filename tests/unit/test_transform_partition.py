@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from cgverify import CUDAGraphTransform, verify
 from cgverify.ir import OpKind, TraceView, view_trace
 from cgverify.transform.aliases import compute_aliases
 from cgverify.transform.effects import Effects, compute_effects
@@ -13,6 +14,10 @@ from tests.builders import TraceBuilder
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thunder.core.proxies import TensorProxy
+from thunder.core.symbol import Symbol
+from thunder.core.trace import tracectx
+from thunder.executors import torchex
 
 
 def partition_of(build: TraceBuilder, *results: object) -> tuple[TraceView, Partition]:
@@ -179,3 +184,23 @@ def test_no_schedule_has_fewer_regions(program: list[tuple[str, int, int]]) -> N
     if len(before) <= 8:
         assert sum(p.device is not None for p in partition.phases) == fewest_regions(view, effects, before)
     assert all(view.ops[index].kind is OpKind.COMPUTE for index in place)
+
+
+def test_an_opaque_op_keeps_its_place_among_reads_and_writes_of_the_callers_memory() -> None:
+    """An op that nobody knows may write what it is not even given: reads of parameters do not move across it."""
+    build = TraceBuilder("x", "y")
+    t = build.op("add", build["x"], build["y"])
+    with tracectx(build.trace):
+        symbol = Symbol("mystery", meta=lambda a: a, id="mystery", executor=torchex.ex)
+        m = TensorProxy("m", like=t)
+        build.trace.bound_symbols.append(symbol.bind(t, output=m))
+    n = build.op("mul", build["y"], build["y"])
+    build.op("copy_", n, build["x"], grad_enabled=False)
+    trace = build.done(m)
+    view = view_trace(trace)
+    effects = compute_effects(view)
+    before = compute_dependences(view, effects, compute_aliases(view, effects))
+    mystery, product, write = (next(op.index for op in view.ops if op.name == n) for n in ("mystery", "mul", "copy_"))
+    assert mystery in before[product]
+    assert mystery in before[write]
+    assert verify(trace, CUDAGraphTransform(verify=False).rewrite(trace)).ok
