@@ -52,9 +52,9 @@ def test_case(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_original_proves_itself(case: Case) -> None:
-    """The trace before is proved against itself without a single diagnostic, unless it hides a global itself."""
+    """The trace before is proved against itself without a word, unless it hides a global or spoils a saved value."""
     before, _ = case.make()
-    found = [code for code in verify(before, before).codes if code != "CG109"]
+    found = [code for code in verify(before, before).codes if code not in ("CG109", "CG307")]
     assert found == []
 
 

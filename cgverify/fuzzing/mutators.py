@@ -14,12 +14,12 @@ from typing import Any
 from cgverify.diagnostics import Report
 from cgverify.fuzzing import edits
 from cgverify.fuzzing.edits import Site
-from cgverify.plan import OutputRole, Region
+from cgverify.plan import InputRole, OutputRole, Region
 from cgverify.verifier import verify
-from cgverify.verifier.contracts import THUNDER_CUDAGRAPH, Contract
+from cgverify.verifier.contracts import CGVERIFY, THUNDER_CUDAGRAPH, Contract
 
 from thunder.core import devices, dtypes, prims
-from thunder.core.proxies import FloatProxy, NumberProxy, Proxy, TensorProxy, variableify
+from thunder.core.proxies import FloatProxy, NumberProxy, Proxy, ProxyTag, TensorProxy, variableify
 from thunder.core.pytree import tree_flatten, tree_unflatten
 from thunder.core.symbol import BoundSymbol
 from thunder.core.trace import TraceCtx
@@ -462,6 +462,110 @@ def _claim(after: TraceCtx, change: Callable[[Region], Region]) -> TraceCtx | No
     return None
 
 
+_UNGUARDED = replace(CGVERIFY, name="unguarded", guards_addresses=False)
+
+
+def _claim_static(after: TraceCtx, names: set[str]) -> TraceCtx | None:
+    """The trace with one copied input out of these called static in a plan."""
+    for site in edits.find_regions(after):
+        entries = () if site.plan is None else site.plan.inputs
+        for position, entry in enumerate(entries):
+            if site.plan is not None and entry.role is InputRole.COPIED and entry.name in names:
+                changed = (*entries[:position], replace(entry, role=InputRole.STATIC), *entries[position + 1 :])
+                return edits.with_plan(after, site, replace(site.plan, inputs=changed))
+    return None
+
+
+@mutator("CG301", _UNGUARDED)
+def claim_static(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A plan calls an argument of the function static, and the runtime compares no addresses."""
+    marked = {
+        proxy.name
+        for bsym in after.bound_symbols
+        for proxy in bsym.flat_proxy_args
+        if ProxyTag.STATIC_MEMORY_LOCATION in proxy.tags
+    }
+    return _claim_static(after, {name for name, _ in after.siginfo().args} - marked)
+
+
+@mutator("CG306", _UNGUARDED)
+def claim_static_between(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A plan calls the fresh result of an op outside the graphs static, and the runtime compares no addresses."""
+    made = {
+        proxy.name
+        for bsym in edits.computing(after.bound_symbols)
+        if bsym.sym.name in _FRESH
+        for proxy in bsym.flat_proxy_outs
+    }
+    return _claim_static(after, made)
+
+
+_FRESH = ("add", "mul", "sub", "matmul", "sum", "exp", "relu", "nonzero", "masked_select")
+
+
+@mutator("CG304", replace(CGVERIFY, name="unaware", guards_overlap=False))
+def alias_arguments(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A region says that an argument it writes shares memory with another one, and the runtime does not look."""
+    for line, index, bsym in _ops(after):
+        if line.site is None or bsym.sym.name != "update_aliases" or len(bsym.flat_proxy_args) != 1:
+            continue
+        written = _written_parameters(line) & set(_names(bsym.flat_proxy_args))
+        others = [p for p in line.site.bsym.flat_proxy_args if isinstance(p, TensorProxy) and p.name not in written]
+        other = next(iter(others), None)
+        if written and other is not None and not _is_static_input(line.site, {other.name, *written}):
+            new = _another(line.site.body, other)
+            both = (*bsym.flat_proxy_args, other)
+            return _instead(line, index, bsym.from_bsym(args=(both,), output=(*bsym.flat_proxy_outs, new)))
+    return None
+
+
+def _is_static_input(site: Site, names: set[str]) -> bool:
+    """Whether the plan calls one of these inputs static."""
+    entries = () if site.plan is None else site.plan.inputs
+    return any(entry.name in names and entry.role is InputRole.STATIC for entry in entries)
+
+
+def _saving(after: TraceCtx, proxy: Proxy) -> BoundSymbol:
+    """RETURN as a forward trace has it, with one saved value."""
+    returned = after.bound_symbols[-1]
+    first = returned.args[0] if len(returned.args) == 1 else returned.args
+    return returned.from_bsym(args=(first, ((proxy,), ())))
+
+
+@mutator("CG305", replace(THUNDER_CUDAGRAPH, name="one pool", shares_pool=True))
+def save_in_shared_pool(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A region's own result is saved for a backward trace, and the runtime's graphs share a pool."""
+    for site in edits.find_regions(after):
+        own = _own_results(site)
+        for proxy in site.bsym.flat_proxy_outs:
+            if proxy.name in own:
+                return edits.replaced(after, len(after.bound_symbols) - 1, _saving(after, proxy))
+    return None
+
+
+def _own_results(site: Site) -> set[str]:
+    """Values that the region certainly makes in memory of its own."""
+    return {
+        proxy.name
+        for bsym in site.body.bound_symbols
+        if bsym.sym.id not in edits.STRUCTURAL and bsym.sym.name in ("add", "mul", "matmul", "sum", "exp", "relu")
+        for proxy in bsym.flat_proxy_outs
+    }
+
+
+@mutator("CG307")
+def overwrite_saved(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A value is saved for a backward trace and then written."""
+    for bsym in edits.computing(after.bound_symbols):
+        for proxy in bsym.flat_proxy_outs:
+            if isinstance(proxy, TensorProxy) and proxy.name not in _names(bsym.flat_proxy_args):
+                write = torchex.ex.opmap["copy_"].bind(proxy, proxy, grad_enabled=True, output=_another(after, proxy))
+                *ops, _ = after.bound_symbols
+                alive = [b for b in ops if b.sym.id is not prims.PrimIDs.DEL]
+                return edits.with_ops(after, [*alive, write, _saving(after, proxy)])
+    return None
+
+
 @mutator("CG303")
 def claim_fresh(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """A plan calls a view of an input fresh."""
@@ -526,13 +630,7 @@ def _draws(after: TraceCtx) -> bool:
 def hand_out_graph_memory(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """The runtime returns the graph's own memory."""
     handed = set(_names(before.bound_symbols[-1].flat_proxy_args))
-    own = {
-        proxy.name
-        for site in edits.find_regions(after)
-        for bsym in site.body.bound_symbols
-        if bsym.sym.id not in edits.STRUCTURAL and bsym.sym.name in ("add", "mul", "matmul", "sum", "exp", "relu")
-        for proxy in bsym.flat_proxy_outs
-    }
+    own = {name for site in edits.find_regions(after) for name in _own_results(site)}
     return edits.with_ops(after, after.bound_symbols) if handed & own else None
 
 

@@ -24,6 +24,9 @@ class Contract:
         views_kept: a result that is a view of an input comes out as a view of the caller's tensor.
         warm_up_runs: extra executions of a region whose effects stay.
         registers_rng: replays draw new random numbers.
+        guards_addresses: before a replay, the address of each input that is read in place is compared.
+        guards_overlap: nothing is replayed for arguments that share memory if a region writes one of them.
+        shares_pool: graphs allocate from one memory pool, and may use each other's memory again.
         trusted: names of ops whose capturability the user vouches for.
     """
 
@@ -34,6 +37,9 @@ class Contract:
     views_kept: bool = True
     warm_up_runs: int = 0
     registers_rng: bool = True
+    guards_addresses: bool = True
+    guards_overlap: bool = True
+    shares_pool: bool = False
     trusted: frozenset[str] = frozenset()
 
     def captures(self, symbol: str, has_plan: bool) -> bool:
@@ -45,7 +51,8 @@ CGVERIFY = Contract(name="cgverify")
 # A rewrite that captures nothing: what runs is what stands in the trace.
 PURE_REWRITE = Contract(name="pure rewrite", regions=r"(?!)")
 # Thunder's CUDAGraphTransform: copies inputs in and never back, returns its static outputs, runs each region three
-# times before it captures, and restores nothing.
+# times before it captures, restores nothing, and believes that what is marked static stays where it is. With
+# `share_mem_pool=True` it is `replace(THUNDER_CUDAGRAPH, shares_pool=True)`.
 THUNDER_CUDAGRAPH = Contract(
     name="Thunder's CUDAGraphTransform",
     regions=r"CUDAGraph\d+",
@@ -53,4 +60,6 @@ THUNDER_CUDAGRAPH = Contract(
     fresh_outputs=False,
     views_kept=False,
     warm_up_runs=3,
+    guards_addresses=False,
+    guards_overlap=False,
 )

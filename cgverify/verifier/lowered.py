@@ -30,6 +30,7 @@ from cgverify.verifier.semantics import (
     leaf_literal,
     leaf_symbol,
 )
+from cgverify.verifier.staleness import find_overwritten
 from cgverify.verifier.state import Numbers, Operand, State, Step, Value
 
 if TYPE_CHECKING:
@@ -55,12 +56,14 @@ class Outcome:
         state: after its last op; for a forward trace with its backward trace, after both.
         results: what the user's function returns; empty for a backward trace.
         gradients: of the arguments; None if the trace computes none.
+        stale: values that the gradients read after they were overwritten -> the write.
     """
 
     view: TraceView
     state: LoweredState
     results: tuple[Handed, ...]
     gradients: tuple[Handed, ...] | None
+    stale: dict[str, Step] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +228,7 @@ def run_lowered(view: TraceView, numbers: Numbers, backward: TraceView | None = 
     for position, name in enumerate(view.parameters):
         state.bind_parameter(position, name, view.values.get(name))
     state.cotangents = _number_cotangents(view)
-    _follow_all(state, view)
+    stale = _follow_all(state, view)
     arguments = () if view.return_op is None else view.return_op.bsym.args
     wrapped = arguments[0] if arguments and _is_wrapped(arguments[0]) else None
     if wrapped is None:
@@ -233,10 +236,12 @@ def run_lowered(view: TraceView, numbers: Numbers, backward: TraceView | None = 
     joint = "fw_flat_out" in wrapped
     results = state.hand_out(wrapped["fw_flat_out" if joint else "output"])
     if joint:
-        return Outcome(view, state, results, state.hand_out(wrapped["output"]))
+        return Outcome(view, state, results, state.hand_out(wrapped["output"]), stale)
     if backward is None:
         return Outcome(view, state, results, None)
-    return Outcome(view, state, results, _run_backward(state, backward, arguments[1:]))
+    saved = [leaf for leaf in flat_leaves(arguments[1:]) if isinstance(leaf, Proxy) and leaf.name in state.values]
+    stale = find_overwritten(state, [(proxy.name, state.values[proxy.name]) for proxy in saved])
+    return Outcome(view, state, results, _run_backward(state, backward, arguments[1:]), stale)
 
 
 def _is_wrapped(returned: object) -> bool:
@@ -244,11 +249,18 @@ def _is_wrapped(returned: object) -> bool:
     return isinstance(returned, dict) and "flat_args" in returned
 
 
-def _follow_all(state: LoweredState, view: TraceView) -> None:
+def _follow_all(state: LoweredState, view: TraceView) -> dict[str, Step]:
+    """Executes a trace; returns what the gradients of a joint trace read after it was overwritten."""
+    read: dict[str, Value] = {}
+    gradients = False
     for op in view.ops:
         if op.kind is OpKind.RETURN:
             break
+        gradients = gradients or id(op) in state.cotangents
+        if gradients and op.kind is OpKind.COMPUTE:
+            read.update({name: state.values[name] for name in op.reads if name in state.values})
         state.follow(op, state.values)
+    return find_overwritten(state, read.items()) if read else {}
 
 
 def _number_cotangents(view: TraceView) -> dict[int, int]:

@@ -87,6 +87,7 @@ def _compare(was: Outcome, now: Outcome) -> Iterator[Diagnostic]:
     yield from _differing("result", was.results, now.results, sides)
     if was.gradients is not None and now.gradients is not None:
         yield from _differing("gradient", was.gradients, now.gradients, sides)
+    yield from _stale(sides)
     yield from _effects(sides)
 
 
@@ -113,6 +114,16 @@ def _differing(what: str, were: tuple[Handed, ...], are: tuple[Handed, ...], sid
         message += f", nor are {more} more"
     sides = sides.behind([were[position] for position in wrong], [are[position] for position in wrong])
     yield sides.wrong("CG501", message, where)
+
+
+def _stale(sides: _Sides) -> Iterator[Diagnostic]:
+    """Values that the gradients of the later stage read overwritten, unless those of the earlier one did too."""
+    if sides.was.stale:
+        return
+    for name, step in sides.now.stale.items():
+        message = f"the gradient reads `{name}` after it was overwritten"
+        notes = (Note("overwritten here", _where(sides.now, step, "")),)
+        yield _say("CG307", message, _return_of(sides.now.view), notes, "save a copy for the backward trace")
 
 
 def _effects(sides: _Sides) -> Iterator[Diagnostic]:

@@ -53,11 +53,13 @@ class Value:
         number: equal for equal computations.
         roots: the storage classes its memory may belong to.
         identity: the object it is: equal for the aliases that `update_aliases` and `copy_` return.
+        born: how many steps had run when its name was bound.
     """
 
     number: int
     roots: tuple[Root, ...]
     identity: Hashable
+    born: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ class State:
         self.fresh += 1
         self.seen.add(number)
         self.callers.update(dict.fromkeys(root for root in roots if is_callers_memory(root)))
-        scope[name] = Value(number, roots, self.fresh)
+        scope[name] = Value(number, roots, self.fresh, len(self.steps))
 
     def operand(self, scope: dict[str, Value], name: str) -> Operand:
         """The value as it is at this moment; an undefined name is a value of its own."""
@@ -167,7 +169,8 @@ class State:
         aliases = {new: scope[old] for new, old in facts.identities.items() if old in scope}
         if not (aliases and len(aliases) == len(op.outputs) and not (facts.writes or facts.draws or facts.opaque)):
             self._step(op, facts, scope, region)
-        scope.update(aliases)
+        for new, value in aliases.items():
+            scope[new] = Value(value.number, value.roots, value.identity, len(self.steps))
 
     def _step(self, op: Op, facts: Facts, scope: dict[str, Value], region: Region | None) -> None:
         operands: list[Operand] = []

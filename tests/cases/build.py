@@ -85,6 +85,7 @@ def fuse(
     *,
     written: Iterable[str] = (),
     views: Iterable[str] = (),
+    static: Iterable[str] = (),
     random: bool = False,
     device: str = "cuda:0",
     plan: bool = True,
@@ -98,7 +99,10 @@ def fuse(
     claim = Region(
         name,
         tuple(range(first, last + 1)),
-        tuple(RegionInput(key, InputRole.COPIED, key in set(written)) for key in inputs),
+        tuple(
+            RegionInput(key, InputRole.STATIC if key in set(static) else InputRole.COPIED, key in set(written))
+            for key in inputs
+        ),
         tuple(
             RegionOutput(p.name, OutputRole.MAY_ALIAS_INPUT if p.name in set(views) else OutputRole.FRESH)
             for p in outputs
@@ -127,6 +131,16 @@ def bare(trace: TraceCtx, first: int, last: int, name: str = "CUDAGraph1") -> Tr
 
 def _call_nothing(*args: object) -> list[object]:
     return list(args)
+
+
+def saving(trace: TraceCtx, *names: str) -> TraceCtx:
+    """The trace as a forward trace that saves these values for its backward trace."""
+    *ops, last = trace.bound_symbols
+    proxies = {p.name: p for bsym in ops for p in bsym.flat_proxy_outs}
+    saved = tuple(proxies[name] for name in names)
+    arguments = [p for bsym in ops if bsym.sym.id is prims.PrimIDs.UNPACK_TRIVIAL for p in bsym.flat_proxy_outs]
+    wrapped = {"output": last.args[0], "flat_args": arguments, "flat_output": last.args[0]}
+    return edits.with_ops(trace, [*ops, prims.python_return.bind(wrapped, (saved, ()), output=None)])
 
 
 def moved(trace: TraceCtx, source: int, target: int) -> TraceCtx:

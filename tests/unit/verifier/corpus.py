@@ -249,6 +249,12 @@ def host_scalar(x: Any, s: Any) -> Any:
     return x * s + x
 
 
+def counted_between(x: Any, y: Any) -> Any:
+    s = (x * y).exp()
+    n = s.sum().item()
+    return torch.relu(s * n + y) * x
+
+
 def number_argument(x: Any, n: float) -> Any:
     return x * n + n
 
@@ -342,6 +348,7 @@ CORPUS: tuple[Entry, ...] = tuple(
         ("", item_and_write, (t(4, 4), t(4, 4))),
         ("", to_host, (t(4, 4),)),
         ("", host_scalar, (t(4, 4), t(device="cpu"))),
+        ("", counted_between, (t(4, 4), t(4, 4))),
         ("", number_argument, (t(4, 4), 2.5)),
         ("", nothing, (t(4, 4),)),
         ("", silu_in_place, (t(4, 4),)),

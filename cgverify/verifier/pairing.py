@@ -1,0 +1,110 @@
+"""Whether a forward and its backward trace still fit: saved values, cotangents, gradients, and what is taken as static.
+
+The forward trace returns `{..., flat_args, flat_output}, (tensors, others)`; the backward trace takes the saved groups
+and the cotangents, one per entry of `flat_output`, apart, and returns one gradient per entry of `flat_args`. Ops are
+found by what they read, never by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from cgverify.diagnostics import Diagnostic, Note, Severity
+from cgverify.ir import Op, OpKind, TraceView, flat_names
+from cgverify.verifier import registry
+from cgverify.verifier.semantics import is_static
+
+if TYPE_CHECKING:
+    from cgverify.verifier.subject import Region, Subject
+
+
+def saved_groups(forward: TraceView) -> list[tuple[str, ...]]:
+    """Names in each group of saved values; empty if the trace saves nothing."""
+    op = forward.return_op
+    if op is None or len(op.bsym.args) != 2 or not isinstance(op.bsym.args[1], (tuple, list)):
+        return []
+    return [flat_names(group) for group in op.bsym.args[1]]
+
+
+def check_pairing(forward: Subject, backward: Subject) -> Iterator[Diagnostic]:
+    """What does not fit between two rewritten traces."""
+    unpacks = _unpacks(backward.after)
+    yield from _check_saved(forward, backward, unpacks)
+    yield from _check_counts(forward, backward, unpacks)
+    yield from _check_static(forward, backward)
+
+
+def _unpacks(backward: TraceView) -> dict[str, Op]:
+    """Collection -> the op that takes it apart; Thunder drops it where nothing is used."""
+    return {op.reads[0]: op for op in backward.ops if op.kind is OpKind.UNPACK and op.reads}
+
+
+def _check_saved(forward: Subject, backward: Subject, unpacks: dict[str, Op]) -> Iterator[Diagnostic]:
+    """The backward trace takes as many saved values apart as the forward trace hands out."""
+    parameters = backward.after.parameters
+    first = unpacks.get(parameters[0]) if parameters else None
+    taken = [] if first is None else [unpacks.get(name) for name in first.outputs]
+    for saved, op in zip(saved_groups(forward.after), taken, strict=False):
+        if op is None or len(saved) == len(op.bsym.flat_outs):
+            continue
+        message = (
+            f"`{forward.after.name}` saves {len(saved)} values where `{backward.after.name}` takes "
+            f"{len(op.bsym.flat_outs)} apart"
+        )
+        notes = (Note(f"saved: {', '.join(saved) or 'none'}"),)
+        yield _misfit(backward, op, message, notes)
+
+
+def _check_counts(forward: Subject, backward: Subject, unpacks: dict[str, Op]) -> Iterator[Diagnostic]:
+    """One cotangent per result, one gradient per argument."""
+    returned = _wrapped(forward.after)
+    if returned is None:
+        return
+    parameters = backward.after.parameters
+    op = unpacks.get(parameters[1]) if len(parameters) > 1 else None
+    results = returned.get("flat_output")
+    if op is not None and results is not None and len(op.bsym.output) != len(results):
+        message = f"`{backward.after.name}` takes {len(op.bsym.output)} cotangents for {len(results)} results"
+        yield _misfit(backward, op, message, ())
+    last = backward.after.return_op
+    if last is not None and len(last.bsym.args) == 1 and isinstance(last.bsym.args[0], (tuple, list)):
+        gradients, arguments = len(last.bsym.args[0]), len(returned["flat_args"])
+        if gradients != arguments:
+            message = f"`{backward.after.name}` returns {gradients} gradients for {arguments} arguments"
+            yield _misfit(backward, last, message, ())
+
+
+def _wrapped(forward: TraceView) -> dict[str, Any] | None:
+    op = forward.return_op
+    first = op.bsym.args[0] if op is not None and op.bsym.args else None
+    return first if isinstance(first, dict) and "flat_args" in first else None
+
+
+def _check_static(forward: Subject, backward: Subject) -> Iterator[Diagnostic]:
+    """A saved value that the backward trace takes as static stands where each forward call leaves it."""
+    if backward.contract.guards_addresses:
+        return
+    rule = registry.find("CG301")
+    saved = {name for group in saved_groups(forward.after) for name in group}
+    owned = {name: region for region in forward.captured for name in region.outputs}
+    values = forward.after.values
+    for region in backward.captured:
+        for name in dict.fromkeys(p.name for p in region.op.bsym.flat_proxy_args if p.name in saved and is_static(p)):
+            given = values.get(name)
+            maker: Region | None = owned.get(name)
+            if maker is None and given is not None and is_static(given):
+                continue
+            why = "nothing promises that it keeps its address"
+            if maker is not None:
+                why = f"it stands where the last replay of one entry of `{maker.name}` left it"
+            message = f"`{region.name}` takes the saved value `{name}` as static, unguarded"
+            severity = Severity.ERROR if maker is None else rule.severity
+            help = "guard the address before each replay"
+            yield Diagnostic(rule.code, rule.name, severity, message, backward.at(region.op), (Note(why),), help)
+
+
+def _misfit(backward: Subject, op: Op, message: str, notes: tuple[Note, ...]) -> Diagnostic:
+    help = "rewrite forward and backward from the same pair of traces"
+    rule = registry.find("CG108")
+    return Diagnostic(rule.code, rule.name, Severity.ERROR, message, backward.at(op), notes, help)
