@@ -56,7 +56,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         """(batch, time, width) to the same."""
         batch, time, width = x.shape
         q, k, v = self.qkv(x).view(batch, time, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
@@ -74,7 +74,7 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         """(batch, time, width) to the same."""
         x = x + self.dropout(self.attention(self.norm1(x)))
         return x + self.dropout(self.mlp(self.norm2(x)))
@@ -89,7 +89,7 @@ class ConvNet(nn.Module):
         self.conv2 = nn.Conv2d(4, 8, 3, stride=2, padding=1)
         self.head = nn.Linear(8, 5)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         """(batch, 3, height, width) to (batch, 5)."""
         x = F.relu(self.norm(self.conv1(x)))
         x = F.relu(self.conv2(x))
@@ -118,7 +118,7 @@ def _language_model() -> Made:
             super().__init__()
             self.embed, self.block, self.norm = nn.Embedding(11, 8), Block(8, 2), nn.RMSNorm(8)
 
-        def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        def forward(self, tokens: Tensor, targets: Tensor) -> Any:
             x = self.norm(self.block(self.embed(tokens)))
             return F.cross_entropy((x @ self.embed.weight.t()).flatten(0, 1), targets.flatten())
 
@@ -251,10 +251,10 @@ def _checkpointed_block() -> Made:
             super().__init__()
             self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 4)
 
-        def _inner(self, x: Tensor) -> Tensor:
+        def _inner(self, x: Tensor) -> Any:
             return self.second(torch.tanh(self.first(x)))
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             return checkpoint(self._inner, x, use_reentrant=False) * 2
 
     return Model().to("cuda"), (_t(2, 4, grad=True),)
