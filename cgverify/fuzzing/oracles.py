@@ -14,16 +14,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from cgverify.diagnostics import VerificationError
+from cgverify.fuzzing.anchor import look_up, widen
 from cgverify.fuzzing.arguments import make_inputs
 from cgverify.fuzzing.comparison import Difference, compare_records, is_near
 from cgverify.fuzzing.devices import DeviceName, find_damage, open_device
 from cgverify.fuzzing.execution import Record, first_line, prepare_values, run_history
 from cgverify.fuzzing.invariants import (
-    INVARIANTS,
     BaseFault,
     Broken,
     BrokenStructure,
@@ -32,7 +32,6 @@ from cgverify.fuzzing.invariants import (
     ProcessDamaged,
     TransformFailed,
 )
-from cgverify.fuzzing.pool import Dtype
 from cgverify.fuzzing.program import History, Program
 from cgverify.fuzzing.resolution import Resolved, resolve_program
 from cgverify.fuzzing.sides import (
@@ -44,59 +43,15 @@ from cgverify.fuzzing.sides import (
     forget_sources,
     jit_side,
 )
-from cgverify.fuzzing.snapshots import Snapshot
 from cgverify.fuzzing.structure import count_regions, find_faults
 from cgverify.fuzzing.targets import Target
 from cgverify.fuzzing.tracing import Form, build_trace
-from cgverify.fuzzing.values import FLOATS
+from cgverify.fuzzing.verdict import Facts, Verdict, assert_holds
 
-import msgspec
 import torch
 from thunder.core.trace import TraceCtx
 
-Status = Literal["ok", "fail", "incomparable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a program turned out to do; a run in which too little happens proves little.
-
-    Attributes:
-        regions: CUDA-graph regions in the transformed traces.
-        replays: graph replays, None where the device cannot tell.
-        mutated: whether the program writes in place.
-        finite: whether at least half of the floating-point results' elements were finite.
-        base_tier: what judged Thunder without graphs against eager, empty if they were not compared.
-        base_fault: how the two differ, empty if they do not.
-    """
-
-    regions: int = 0
-    replays: int | None = None
-    mutated: bool = False
-    finite: bool = True
-    base_tier: str = ""
-    base_fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The answer on one program.
-
-    Attributes:
-        status: `ok`, `fail` or `incomparable`.
-        invariant: name of the broken invariant, empty unless it fails.
-        call: number of the call that shows it, from 0; None where no call does.
-        evidence: both sides in words, or why it is incomparable.
-        tier: what judged it: `T1`, `T2`, `T3`, or `static` where nothing ran.
-        facts: what the program did.
-    """
-
-    status: Status
-    invariant: str = ""
-    call: int | None = None
-    evidence: str = ""
-    tier: str = "T1"
-    facts: Facts = field(default_factory=Facts)
+__all__ = ["Facts", "Verdict", "assert_holds", "check", "check_structure"]
 
 
 class _Fails(Exception):
@@ -185,13 +140,6 @@ def check_structure(program: Program, target: Target, *, form: Form = "dict", pa
     return Verdict("ok", tier="static", facts=Facts(regions=sum(count_regions(after) for _, after in pairs)))
 
 
-def assert_holds(verdict: Verdict) -> None:
-    """Raise the exception class of the broken invariant if the verdict is `fail`."""
-    if verdict.status == "fail":
-        where = "" if verdict.call is None else f" in call {verdict.call}"
-        raise INVARIANTS[verdict.invariant](f"{verdict.invariant}{where}: {verdict.evidence}")
-
-
 class _Refused(Exception):
     """Ends a check early because Thunder without graphs cannot run the program."""
 
@@ -277,10 +225,10 @@ class _Bench:
         differences = list(compare_records(eager, self.reference, metadata=False))
         if not differences:
             return Verdict("ok", tier="T2" if resolved.exact else "T1", facts=facts)
-        widened = _widen(resolved)
+        widened = widen(resolved)
         anchor = run_history(eager_side(widened, self.path), widened, self.history)
         for difference in differences:
-            if resolved.exact or not is_near(difference, lambda d: _look_up(anchor, d)):
+            if resolved.exact or not is_near(difference, lambda d: look_up(anchor, d)):
                 evidence = f"Thunder without graphs, against eager: {difference.evidence}"
                 return Verdict("fail", BaseFault.name, difference.call, evidence, facts=facts)
         return Verdict("ok", tier="T3", facts=facts)
@@ -309,37 +257,6 @@ class _Bench:
             evidence = "Thunder without graphs differs from itself when run again"
             return Verdict("incomparable", evidence=evidence, facts=facts)
         return Verdict("fail", difference.invariant.name, difference.call, difference.evidence, facts=facts)
-
-
-def _widen(resolved: Resolved) -> Resolved:
-    """Return the program with every floating-point dtype replaced by float64."""
-
-    def wide(name: str) -> str:
-        return "f64" if name in FLOATS else name
-
-    def argument(value: Any) -> Any:
-        return Dtype(wide(value.name)) if isinstance(value, Dtype) else value
-
-    statements = tuple(
-        replace(s, args=tuple(map(argument, s.args)), kwargs={key: argument(value) for key, value in s.kwargs.items()})
-        for s in resolved.statements
-    )
-    inputs = tuple(msgspec.structs.replace(entry, dtype=wide(entry.dtype)) for entry in resolved.inputs)
-    return replace(resolved, inputs=inputs, statements=statements)
-
-
-def _look_up(record: Record, difference: Difference) -> Snapshot | None:
-    """Return the content in `record` at the place where two other records differ."""
-    name = difference.invariant.name
-    if name == "wrong-gradient":
-        return next((grads[difference.place] for call, grads in record.gradients if call == difference.call), None)
-    if name == "held-result-changed":
-        return next((s for call, place, s in record.held if (call, place) == (difference.call, difference.place)), None)
-    if difference.place < 0 or difference.call >= len(record.calls):
-        return None
-    call = record.calls[difference.call]
-    values = call.inputs if name == "lost-write" else call.results
-    return values[difference.place] if difference.place < len(values) else None
 
 
 def _facts(resolved: Resolved, record: Record, regions: int) -> Facts:

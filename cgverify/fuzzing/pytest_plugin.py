@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cgverify.fuzzing.summary import find_vacuity, render_summary
 
 import pytest
 
 if TYPE_CHECKING:
-    from cgverify.fuzzing.session import Outcome
+    from cgverify.fuzzing.outcome import Outcome
 
 SHARDS = 8
 """Fixed, because another number of shards would draw other programs; workers share them."""
@@ -28,24 +28,6 @@ SLOTS_PER_GPU = 3
 
 FOLDER = ".cgverify"
 PROPERTY = "cgverify-outcome"
-
-FLOORS = {"captured": 0.3, "finite": 0.8, "mutated": 0.1, "regions>=2": 0.02, "aliased": 0.01}
-"""Least share of judged programs that must do each of these, or the run proves little and fails."""
-
-MAX_INCOMPARABLE = 0.2
-"""Largest share of programs about which nothing can be said."""
-
-STATIC = ("mutated", "finite")
-"""What a property that runs nothing cannot tell."""
-
-GRAPHED = ("captured", "regions>=2")
-"""What cannot happen without a transform."""
-
-SHOWN = 4
-"""Scripts that the summary names for each invariant, smallest programs first; the others lie beside them."""
-
-ENOUGH = 200
-"""Programs of one property from which the shares are judged."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +161,8 @@ def fuzz(request: pytest.FixtureRequest, record_property: Any) -> Any:
 
 def _run_shard(config: pytest.Config, name: str, number: int) -> Outcome:
     from cgverify.fuzzing.devices import choose_device
-    from cgverify.fuzzing.session import PROPERTIES, Budget, Shard
+    from cgverify.fuzzing.properties import PROPERTIES
+    from cgverify.fuzzing.session import Budget, Shard
     from cgverify.fuzzing.targets import find_target
 
     import torch
@@ -254,84 +237,22 @@ class _Collector:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run in which too little happened for it to prove anything."""
-    if not hasattr(session.config, "workerinput") and _vacuity(session.config):
+    if not hasattr(session.config, "workerinput") and _is_vacuous(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print what the fuzz targets did, if any ran: rates, base faults, vacuity, distinct failures."""
+    """Print what the fuzz targets did, if any ran."""
     outcomes = config.stash[_OUTCOMES]
     if not outcomes:
         return
-    write = terminalreporter.write_line
+    target, campaign = config.getoption("--cgverify-target"), config.stash[_CAMPAIGN]
     terminalreporter.section("cgverify")
-    write(f"target {config.getoption('--cgverify-target')}, campaign {config.stash[_CAMPAIGN]}, {SHARDS} shards")
-    for name in dict.fromkeys(outcome["property"] for outcome in outcomes):
-        write(_summary_line(name, [outcome for outcome in outcomes if outcome["property"] == name]))
-    faults = [text for outcome in outcomes for text in outcome["base_faults"]]
-    if faults:
-        count = sum(outcome["statuses"].get("base fault", 0) for outcome in outcomes)
-        write(f"{count} base faults (Thunder without graphs differs from eager; not the target's doing), such as:")
-        for text in faults[:2]:
-            write("  " + text.rstrip().replace("\n", "\n  "))
-    for line in _vacuity(config):
-        write(f"FAILED: {line}")
-    failures = {failure["key"]: failure for outcome in outcomes for failure in outcome["failures"]}
-    write(f"distinct failures: {len(failures)}")
-    for name, group in groupby(sorted(failures.values(), key=_by_size), key=lambda failure: failure["invariant"]):
-        alike = list(group)
-        write(f"  {name}: {len(alike)}")
-        for failure in alike[:SHOWN]:
-            write(f"    python {failure['script']}")
+    terminalreporter.write_line(f"target {target}, campaign {campaign}, {SHARDS} shards")
+    for line in render_summary(outcomes, graphs=target != "none"):
+        terminalreporter.write_line(line)
 
 
-def _by_size(failure: dict[str, Any]) -> tuple[str, int, str]:
-    return failure["invariant"], len(failure["kinds"]), failure["key"]
-
-
-def _vacuity(config: pytest.Config) -> list[str]:
-    return find_vacuity(config.stash[_OUTCOMES], graphs=config.getoption("--cgverify-target") != "none")
-
-
-def find_vacuity(outcomes: list[dict[str, Any]], *, graphs: bool = True) -> list[str]:
-    """Return what happened too rarely, one line each, over the properties that ran enough programs.
-
-    Args:
-        outcomes: what shards did, as plain data (see Outcome).
-        graphs: whether there was a transform that should have captured something.
-    """
-    lines = []
-    names = dict.fromkeys(outcome["property"] for outcome in outcomes)
-    for name in names if graphs else [name for name in names if name != "structure"]:
-        counts, programs = _add_up([outcome for outcome in outcomes if outcome["property"] == name])
-        if programs < ENOUGH or counts["fail"]:
-            continue
-        judged = programs - counts["incomparable"]
-        if counts["incomparable"] > MAX_INCOMPARABLE * programs:
-            lines.append(f"{name}: {counts['incomparable']} of {programs} programs are incomparable")
-        idle = STATIC if name == "structure" else () if graphs else GRAPHED
-        floors = {what: least for what, least in FLOORS.items() if what not in idle}
-        lines += [
-            f"{name}: only {counts[what]} of {judged} judged programs are {what}; at least {least:.0%} should be"
-            for what, least in floors.items()
-            if counts[what] < least * judged
-        ]
-    return lines
-
-
-def _add_up(outcomes: list[dict[str, Any]]) -> tuple[Counter[str], int]:
-    counts: Counter[str] = Counter()
-    for outcome in outcomes:
-        counts.update(outcome["statuses"])
-    return counts, sum(outcome["programs"] for outcome in outcomes)
-
-
-def _summary_line(name: str, outcomes: list[dict[str, Any]]) -> str:
-    counts, programs = _add_up(outcomes)
-    seconds = sum(outcome["seconds"] for outcome in outcomes)
-    shares = ", ".join(f"{what} {100 * counts[what] / max(programs, 1):.0f} %" for what in FLOORS)
-    marks = sorted(key for key in counts if key.startswith(("tier ", "eager ")))
-    tiers = ", ".join(f"{mark} {counts[mark]}" for mark in marks)
-    rate = programs / seconds if seconds else 0.0
-    verdicts = f"{counts['ok']} ok, {counts['fail']} fail, {counts['incomparable']} incomparable"
-    return f"{name}: {programs} programs, {rate:.1f} a second and core; {verdicts}; {shares}; {tiers}"
+def _is_vacuous(config: pytest.Config) -> bool:
+    graphs = config.getoption("--cgverify-target") != "none"
+    return bool(find_vacuity(config.stash[_OUTCOMES], graphs=graphs))

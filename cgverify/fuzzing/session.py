@@ -11,25 +11,23 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any
 
 from cgverify.fuzzing.devices import DeviceName
-from cgverify.fuzzing.invariants import BaseFault
-from cgverify.fuzzing.oracles import Verdict, check, check_structure
+from cgverify.fuzzing.oracles import Verdict, check
+from cgverify.fuzzing.outcome import Failure, Outcome
 from cgverify.fuzzing.program import Program, encode_program
+from cgverify.fuzzing.properties import Property, choose_form
 from cgverify.fuzzing.reduce import reduce_program
 from cgverify.fuzzing.rendering import render_source
 from cgverify.fuzzing.reproducer import render_reproducer, write_failure
 from cgverify.fuzzing.resolution import resolve_program
-from cgverify.fuzzing.strategies import programs
+from cgverify.fuzzing.sides import Path
 from cgverify.fuzzing.targets import Target
 
 import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.strategies import SearchStrategy
 
 MAX_FAILURES = 8
 """Distinct failures that one shard reduces and writes; what comes after is only counted."""
@@ -44,99 +42,11 @@ BATCH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
-    """One claim about every program: how to draw programs for it, and how to judge one.
-
-    Attributes:
-        name: `structure`, `equivalence`, `gradients`, `eager` or `end-to-end`.
-        draw: the strategy.
-        judge: the verdict on a program, a target and a device.
-        reproduce: how the failure is run in a reproducer: `direct` or `jit`.
-    """
-
-    name: str
-    draw: Callable[[], SearchStrategy[Program]]
-    judge: Callable[[Program, Target, DeviceName], Verdict]
-    reproduce: str
-
-
-def _form(program: Program) -> Any:
-    """Alternate between the two forms of RETURN, as a function of the program alone."""
-    return "tuple" if len(program.outputs) % 2 else "dict"
-
-
-PROPERTIES = {
-    entry.name: entry
-    for entry in (
-        Property("structure", programs, lambda p, t, d: check_structure(p, t, form=_form(p)), "direct"),
-        Property("equivalence", programs, lambda p, t, d: check(p, None, t, d, form=_form(p), eager=False), "direct"),
-        Property("eager", programs, lambda p, t, d: check(p, None, t, d, form=_form(p)), "direct"),
-        Property(
-            "gradients",
-            lambda: programs(gradients=True),
-            lambda p, t, d: check(p, None, t, d, path="jit", eager=False),
-            "jit",
-        ),
-        Property(
-            "end-to-end", lambda: programs(gradients=True), lambda p, t, d: check(p, None, t, d, path="jit"), "jit"
-        ),
-    )
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Budget:
     """How much to run: a number of programs, a number of seconds, or both, whichever ends first."""
 
     programs: int
     seconds: float | None = None
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """One distinct failure.
-
-    Attributes:
-        key: invariant, guilty operations, hash of the reduced program.
-        invariant: its name.
-        kinds: the operations of the reduced program.
-        evidence: both sides in words.
-        source: the reduced program as Python.
-        script: path of the reproducer.
-        seconds: from the start of the shard to the finding.
-        count: how often it was met.
-    """
-
-    key: str
-    invariant: str
-    kinds: tuple[str, ...]
-    evidence: str
-    source: str
-    script: str
-    seconds: float
-    count: int = 1
-
-
-class Outcome(msgspec.Struct):
-    """What one shard did; outcomes of shards add up.
-
-    Attributes:
-        property: its name.
-        programs: how many were judged.
-        seconds: spent judging them.
-        statuses: counts of verdicts, and of what the programs did (`captured`, `regions>=2`, `mutated`, `finite`,
-            ...).
-        failures: the distinct failures.
-        base_faults: examples of programs on which Thunder without graphs differs from eager, and why.
-        hashes: a hash over all programs drawn, in order: two runs that agree drew the same programs.
-    """
-
-    property: str
-    programs: int = 0
-    seconds: float = 0.0
-    statuses: dict[str, int] = {}
-    failures: list[Failure] = []
-    base_faults: list[str] = []
-    hashes: str = ""
 
 
 @dataclass
@@ -247,7 +157,7 @@ class Shard:
             return verdict.status == "fail" and verdict.invariant == invariant
 
         def fails_directly(candidate: Program) -> bool:
-            verdict = check(candidate, None, self.target, self.device, form=_form(candidate), eager=False)
+            verdict = check(candidate, None, self.target, self.device, form=choose_form(candidate), eager=False)
             return verdict.status == "fail" and verdict.invariant == invariant
 
         small = program
@@ -287,8 +197,8 @@ class Shard:
                 return self._render(variant, shown, "jit")
         return self._render(program, verdict, "direct")
 
-    def _render(self, program: Program, verdict: Verdict, path: str) -> str:
-        evidence, form = verdict.evidence, _form(program)
+    def _render(self, program: Program, verdict: Verdict, path: Path) -> str:
+        evidence, form = verdict.evidence, choose_form(program)
         return render_reproducer(program, verdict.invariant, verdict.call, evidence, self.target, path=path, form=form)
 
 
@@ -303,8 +213,3 @@ def failure_key(program: Program, invariant: str) -> str:
     plain = encode_program(msgspec.structs.replace(program, why=""))
     kinds = "-".join(dict.fromkeys(step.op.strip("_") for step in program.steps)) or "no-ops"
     return f"{invariant}-{kinds[:60]}-{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
-
-
-def is_base_fault(failure: Failure) -> bool:
-    """Whether a failure is Thunder's own, which target `none` looks for."""
-    return failure.invariant == BaseFault.name
