@@ -71,11 +71,12 @@ class CUDAGraph:
                 raise RuntimeError("another capture is under way: CUDA graphs must be captured one at a time")
             chosen = cuda.new_pool_id(own=True) if pool is None or pool == GENERAL else pool
             owner = cuda.memory.allocator.pool(chosen)
-            if owner.segments and not owner.use_count:
+            if owner.was_used and not owner.use_count:
                 raise RuntimeError("it->second->use_count > 0 INTERNAL ASSERT FAILED: the pool's last graph is gone")
             for state in self._states:
                 state.begin_capture()
             owner.use_count += 1
+            owner.was_used = True
             self._check_liveness = check_input_liveness
             self._capture = Capture(self, owner, stream_id, capture_error_mode, clocks={stream_id: {}})
             cuda.capture = self._capture

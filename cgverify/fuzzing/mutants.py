@@ -211,7 +211,7 @@ def _graph_memory(graph: CapturedGraph) -> list[torch.Tensor]:
 class SharedResult(Mutant):
     """Callers get the graph's own memory: the next call overwrites the results they hold."""
 
-    in_call = ((CapturedGraph, "_allocate", _graph_memory),)
+    in_call = ((CapturedGraph, "_allocate", _graph_memory), (graph_module, "FEW", -1))
 
 
 def _sources_but_the_first(graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from cgverify.plan import Region
 from cgverify.runtime.layout import buffer_like, copyable
@@ -11,54 +10,48 @@ from cgverify.runtime.layout import buffer_like, copyable
 import torch
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What the un-graphed body makes of copies of a call's arguments.
-
-    Attributes:
-        args: the copies, afterwards.
-        results: the body's results.
-        state: the generator's state afterwards.
-    """
-
-    args: list[torch.Tensor]
-    results: list[torch.Tensor]
-    state: torch.Tensor
-
-
-def run_on_copies(
-    region: Region, body: Callable[..., Sequence[torch.Tensor]], args: Sequence[torch.Tensor]
-) -> Expected:
-    """Runs the body on copies; arguments and generator stay as they are, whether it raises or not."""
-    device = torch.device(region.device)
-    copies = [_copy(arg) for arg in args]
-    state = torch.cuda.get_rng_state(device)
-    try:
-        results = list(body(*copies))
-        return Expected(copies, results, torch.cuda.get_rng_state(device))
-    finally:
-        torch.cuda.set_rng_state(state, device)
+def copies_of(args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The arguments as they are now, in memory of their own, with the same layouts and alignments."""
+    return [_copy(arg) for arg in args]
 
 
 def put_right(
-    region: Region, args: Sequence[torch.Tensor], results: Sequence[torch.Tensor], expected: Expected
+    region: Region,
+    body: Callable[..., Sequence[torch.Tensor]],
+    args: Sequence[torch.Tensor],
+    results: Sequence[torch.Tensor],
+    copies: Sequence[torch.Tensor],
+    state: torch.Tensor,
 ) -> str | None:
-    """What differs from the expected outcome after a replay, None for nothing.
+    """Runs the body after a replay, from where the replay began, and compares.
 
-    On a difference the results, the written arguments and the generator become the expected ones.
+    The body comes second, so that a replay which misses work cannot find the body's results in freed memory.
+
+    Args:
+        region: the plan.
+        body: what was captured.
+        args: the arguments after the replay.
+        results: what the replay made.
+        copies: the arguments before the replay; the body runs on them.
+        state: the generator's state before the replay.
+
+    Returns:
+        What differs, None for nothing. On a difference results, written arguments and generator become the body's.
     """
     device = torch.device(region.device)
-    difference = _difference(region, args, expected.args, results, expected.results)
-    if difference is None and not torch.equal(torch.cuda.get_rng_state(device), expected.state):
+    replayed = torch.cuda.get_rng_state(device)
+    torch.cuda.set_rng_state(state, device)
+    expected = list(body(*copies))
+    difference = _difference(region, args, copies, results, expected)
+    if difference is None and not torch.equal(replayed, torch.cuda.get_rng_state(device)):
         difference = "the generator's position"
     if difference is None:
         return None
-    for entry, arg, copy in zip(region.inputs, args, expected.args, strict=True):
+    for entry, arg, copy in zip(region.inputs, args, copies, strict=True):
         if entry.written:
             copyable(arg).copy_(copyable(copy))
-    for result, value in zip(results, expected.results, strict=True):
+    for result, value in zip(results, expected, strict=True):
         copyable(result).copy_(copyable(value))
-    torch.cuda.set_rng_state(expected.state, device)
     return difference
 
 

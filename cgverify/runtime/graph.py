@@ -26,7 +26,7 @@ from cgverify.runtime.pool import LOCK, Pool
 import torch
 
 FEW = 2
-"""Up to how many results single copies are cheaper than one grouped copy."""
+"""Up to how many results single clones are cheaper than allocating and one grouped copy."""
 
 Body = Callable[..., Sequence[torch.Tensor]]
 Result = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], torch.Tensor]
@@ -97,6 +97,8 @@ class CapturedGraph:
         positions = {id(result): k for k, result in enumerate(distinct)}
         self._order = [positions[id(result)] for result in results]
         self._results: list[Result] = self._plan_results(buffers, distinct)
+        has_effects = region.random or any(entry.written for entry in region.inputs)
+        self._clones = not has_effects and not self._blocks and len(self._fresh) <= FEW
         self._all_fresh = len(self._fresh) == len(distinct) == len(results)
         self.bytes_held = max(0, torch.cuda.memory_allocated(self.device) - allocated)
 
@@ -108,7 +110,8 @@ class CapturedGraph:
         """
         if self._graph is None:
             raise RuntimeError("this graph was closed: drop the jitted function or keep its transform alive")
-        fresh = self._allocate()  # first: it may fail, and nothing has happened yet
+        # memory for the results comes first where the replay has effects: getting it may fail, and undoes nothing
+        fresh = None if self._clones else self._allocate()
         self._pool.turn.take()
         if self._copied:
             torch._foreach_copy_(self._sinks, self._sources(args))
@@ -120,7 +123,10 @@ class CapturedGraph:
         for k in self._written_in_place:
             if not args[k].is_inference():
                 torch.autograd.graph.increment_version(args[k])  # the replay wrote it unseen by autograd
-        self._copy_out(fresh)
+        if fresh is None:
+            fresh = [t.clone() for t in self._fresh]
+        else:
+            self._copy_out(fresh)
         if self._all_fresh:
             return fresh
         made = [make(args, fresh) for make in self._results]
@@ -163,9 +169,7 @@ class CapturedGraph:
 
     def _copy_out(self, fresh: list[torch.Tensor]) -> None:
         """Copies the graph's results into what `_allocate` gave."""
-        if not self._blocks and len(fresh) <= FEW:
-            for sink, source in zip(fresh, self._fresh, strict=True):
-                sink.copy_(source)
+        if not fresh:
             return
         sinks = list(map(as_bits, fresh[: len(self._fresh)]))
         sinks += [room[: block.source.numel()] for room, block in zip(fresh[len(sinks) :], self._blocks, strict=True)]

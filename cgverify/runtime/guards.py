@@ -108,10 +108,9 @@ class EntryGuard:
         """Whether the arguments certainly fit."""
         if not self._layouts(*args) or numerics() != self._numerics:
             return False
-        addresses = [arg.data_ptr() for arg in args]
-        if [address & mask for address, mask in zip(addresses, self._masks, strict=True)] != self._places:
+        if [arg.data_ptr() & mask for arg, mask in zip(args, self._masks)] != self._places:  # noqa: B905 (hot)
             return False
-        return not self._written or not self._is_overlapped(addresses)
+        return not self._written or not self._is_overlapped([arg.data_ptr() for arg in args])
 
     def _is_overlapped(self, addresses: Sequence[int]) -> bool:
         sizes = self._bytes

@@ -137,6 +137,7 @@ class Pool:
         caller.wait_stream(stream)
         if is_empty:
             graph.reset()
+            self._forget_handle_of_no_graph()
             raise EmptyCaptureError
         self._graphs += 1
         return graph, results
@@ -147,17 +148,21 @@ class Pool:
         stores: list[torch.Tensor] = []
         if not self._graphs:
             stores, self._stores = self._stores, []
-            self._handle = None  # torch refuses a pool whose last graph is gone
+        self._forget_handle_of_no_graph()
         _waiting.append((graph, self.turn.stream, stores))
         _dispose_of_waiting()
+
+    def _forget_handle_of_no_graph(self) -> None:
+        """Torch refuses further captures in a pool whose last graph is gone, so the next one gets a new handle."""
+        if not self._graphs:
+            self._handle = None
 
     def _abandon(self) -> None:
         """Ends a failed capture's hold on the allocator: an invalidated capture ends before it lets go of its pool."""
         for let_go in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
             with contextlib.suppress(RuntimeError):  # raised where the capture did let go
                 let_go(self.device.index, self._handle)
-        if not self._graphs:
-            self._handle = None
+        self._forget_handle_of_no_graph()
 
 
 def _end_capture(graph: torch.cuda.CUDAGraph) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from cgverify.plan import InputRole, Region
 from cgverify.runtime.cache import EntryCache, EntryKey
-from cgverify.runtime.check import put_right, run_on_copies
+from cgverify.runtime.check import copies_of, put_right
 from cgverify.runtime.graph import Body, CapturedGraph, CaptureRefusedError
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
 from cgverify.runtime.pool import LOCK, EmptyCaptureError, Pool
@@ -193,19 +193,18 @@ class GraphedRegion:
     ) -> list[torch.Tensor] | None:
         """Launches a new graph; None, with arguments and generator as before, if that fails."""
         device = torch.device(self.plan.device)
-        state = torch.cuda.get_rng_state(device) if self.plan.random else None
-        expected = None
+        state = torch.cuda.get_rng_state(device)
+        copies = None
         try:
             if self._runtime.check_first:
-                expected = run_on_copies(self.plan, self._run, args)
+                copies = copies_of(args)
             results = self._replay(graph, args)
         except Exception as error:
-            if state is not None:
-                torch.cuda.set_rng_state(state, device)
+            torch.cuda.set_rng_state(state, device)
             self._give_up(key, Refusal.CAPTURE_FAILED, f"the first replay failed with {_in_one_line(error)}")
             return None
-        if expected is not None:
-            difference = put_right(self.plan, args, results, expected)
+        if copies is not None:
+            difference = put_right(self.plan, self._run, args, results, copies, state)
             if difference is not None:
                 reason = f"its first replay differs from the un-graphed body: {difference}"
                 self._give_up(key, Refusal.CHECK_FAILED, reason)

@@ -568,3 +568,21 @@ def test_a_write_that_the_trace_hides_keeps_the_region_ungraphed() -> None:
             assert graphed(x)[0][0, 0].item() == 6.0 * call
             assert x[0, 0].item() == call
     assert ungraphed(transform, Refusal.HIDDEN_WRITE) == 2
+
+
+def test_graphs_are_captured_after_an_empty_capture_and_after_the_last_graph_went() -> None:
+    """The pool's handle is renewed when no graph holds it: after a capture without launches, after `reset`."""
+    build = TraceBuilder("x")
+    same = build.op("to", build["x"], dtype=torch.float32, copy=False)
+    transform = CUDAGraphTransform()
+    empty = transform.rewrite(build.done(same)).python_callable()
+    build = TraceBuilder("x")
+    full = transform.rewrite(build.done(build.op("exp", build["x"]))).python_callable()
+    x = torch.zeros(4, 4, device="cuda")
+    for _ in range(2):
+        for _ in range(3):
+            assert empty(x)[0] is x
+        for _ in range(3):
+            assert full(x)[0][0, 0].item() == 1.0
+        assert transform.stats().graphs == 1
+        transform.reset()
