@@ -27,7 +27,7 @@ OnUnproved = Literal["raise", "warn"]
 Pair = tuple[TraceCtx, TraceCtx]
 
 
-class _Around(Transform):  # type: ignore[misc]
+class _Around(Transform):
     """Hands everything that makes no trace on to another transform."""
 
     def __init__(self, transform: Transform) -> None:
