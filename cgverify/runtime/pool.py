@@ -127,7 +127,7 @@ class Pool:
                 except BaseException:
                     # the error that matters is the body's; ending an invalidated capture raises a second one
                     with contextlib.suppress(RuntimeError):
-                        graph.capture_end()
+                        _end_capture(graph)
                     raise
                 is_empty = _end_capture(graph)
         except BaseException:

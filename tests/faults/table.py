@@ -669,8 +669,8 @@ def render() -> str:
         "",
         "What goes wrong with CUDA graphs elsewhere, what the transform does about it, and the test that shows it (in",
         "`tests/faults/`). *Prevented*: it cannot happen. *Ungraphed*: what it concerns runs as without graphs, and",
-        "`report()` or `stats()` says why. *Refused*: an error. Faults in how a trace is built (group G of the ids) are",
-        "the verifier's to find: see [its rules](rules.md).",
+        "`report()` or `stats()` says why. *Refused*: an error. Faults in how a trace is built, group G of the ids,",
+        "are the verifier's to find: see [its rules](rules.md).",
         "",
     ]
     for group, title in GROUPS.items():

@@ -335,8 +335,11 @@ def test_A14_several_copies_to_one_destination() -> None:
     pair.assert_graphed()
 
 
-@pytest.mark.parametrize("breaks", [(True, False, False), (False, True, False), (False, False, True)])
-@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    ("breaks", "own"),
+    [((True, False, False), False), ((False, True, False), False), ((False, True, True), True)],
+    ids=["before", "between", "after"],
+)
 def test_A15_stale_name_after_a_write_through_a_view(breaks: tuple[bool, ...], own: bool) -> None:
     """A write through a view is read through the base, with a region break before, between or after."""
 

@@ -21,7 +21,7 @@ def leaf(*shape: int) -> torch.Tensor:
 
 
 def net() -> nn.Module:
-    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).to("cuda")
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh()).to("cuda")
 
 
 def in_turn(losses: list[torch.Tensor]) -> None:
@@ -234,15 +234,14 @@ def test_C09_hooks_on_gradients() -> None:
     for seed in range(CALLS):
         pair.do(act, seed)
     assert_same(*seen.values())
-    assert len(seen[id(pair.graphed)]) == 2 * 4 * CALLS
+    assert len(seen[id(pair.graphed)]) == 2 * 2 * CALLS
     pair.assert_graphed(captures=2)
 
 
-@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD], ids=["adam", "sgd"])
-def test_C10_gradients_set_to_none(make: Callable[..., torch.optim.Optimizer]) -> None:
+def test_C10_gradients_set_to_none() -> None:
     """Optimiser steps see this step's gradients, whether they were zeroed, dropped, or one parameter was frozen."""
     pair = Pair(net())
-    optimisers = {id(jitted): make(jitted.parameters(), lr=0.05) for jitted in pair.sides}
+    optimisers = {id(jitted): torch.optim.Adam(jitted.parameters(), lr=0.05) for jitted in pair.sides}
 
     def act(jitted: Any, to_none: bool) -> Any:
         optimisers[id(jitted)].zero_grad(set_to_none=to_none)
@@ -319,14 +318,14 @@ def new_parameter(module: Any) -> None:
     module._model[0].weight = nn.Parameter(randn(4, 3))
 
 
-@pytest.mark.parametrize("change", [swap_data, assign_state, new_parameter])
-def test_C04_parameters_replaced_between_training_steps(change: Callable[[Any], None]) -> None:
+def test_C04_parameters_replaced_between_training_steps() -> None:
     """A parameter replaced by `.data`, `load_state_dict(assign=True)` or a new one trains on from its new value."""
     pair = Pair(net())
-    for seed in range(CALLS + 2):
-        if seed % 2:
+    for seed in range(2):
+        for change in (swap_data, assign_state, new_parameter):
+            pair.do(lambda jitted: step(jitted, randn(2, 3)), seed)
             pair.do(change, seed)
-        pair.do(lambda jitted: step(jitted, randn(2, 3)), seed)
+            pair.do(lambda jitted: step(jitted, randn(2, 3)), seed)
     pair.assert_graphed()
 
 

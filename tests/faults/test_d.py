@@ -128,14 +128,14 @@ def test_D05_pool_released_under_live_graphs() -> None:
             gc.collect()
     pair.assert_graphed()
     transform = pair.transform
-    for seed in range(3):
+    for seed in range(2):
         again = Pair(lambda x: torch.relu(x) + 1, transform=transform)
         for _ in range(3):
             again.agree(lambda: (randn(16),), seed)
         del again
         gc.collect()
         torch.cuda.empty_cache()
-        if seed == 1:
+        if seed == 0:
             transform.reset()
 
 

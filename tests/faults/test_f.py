@@ -251,14 +251,13 @@ def test_F07_the_body_fails(when: str, error: type[Exception]) -> None:
     armed: list[bool] = []
 
     def fragile(a: torch.Tensor) -> torch.Tensor:
-        result = a * 2
         if armed and torch.cuda.is_current_stream_capturing() == (when == "capture"):
             armed.clear()
             raise error("planted")
-        return result
+        return a * 2
 
     symbol, jit = operator(fragile, lambda a: TensorProxy(like=a))
-    pair = Pair(lambda x: functional.dropout(symbol(x + 1), 0.5) * 3, jit=jit, capturable={"fragile"})
+    pair = Pair(lambda x: functional.dropout(symbol(x), 0.5) * 3, jit=jit, capturable={"fragile"})
     if when == "first call":
         armed.append(True)
         with pytest.raises(error, match="planted"):
@@ -269,7 +268,7 @@ def test_F07_the_body_fails(when: str, error: type[Exception]) -> None:
     with warnings_of_the_transform() as said:
         for seed in range(CALLS):
             pair.agree(lambda: (randn(8),), seed)
-    assert len(said) == (when == "capture")
+    assert len(said) == (when == "capture") and all(f"{error.__name__}: planted" in message for message in said)
     assert pair.ungraphed(Refusal.CAPTURE_FAILED) == (CALLS if when == "capture" else 0)
     assert pair.transform.stats().captures == (0 if when == "capture" else 1)
     other = Pair(lambda x: functional.dropout(x, 0.5) + 1, transform=pair.transform)
@@ -300,6 +299,39 @@ def test_F07_no_memory_for_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
     assert torch.cuda.memory_allocated() == allocated
     pair.agree(lambda: (randn(512), randn(512)))
+
+
+def test_F07_no_memory_for_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When results find no memory at a first replay, the call runs un-graphed, and its writes happen once."""
+
+    def fn(c: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        c.add_(x)
+        return c * 2
+
+    pair = Pair(fn)
+    c, x = torch.zeros(512, device="cuda"), torch.ones(512, device="cuda")
+    pair.graphed(c, x)
+
+    end, allocate = torch.cuda.CUDAGraph.capture_end, torch.empty_strided
+    armed: list[int] = []
+
+    def capture_end(self: Any) -> None:
+        end(self)
+        armed.append(1)
+
+    def empty_strided(*args: Any, **kwargs: Any) -> torch.Tensor:
+        if armed:
+            armed.clear()
+            raise torch.OutOfMemoryError("planted")
+        return allocate(*args, **kwargs)
+
+    with monkeypatch.context() as patch, warnings_of_the_transform() as said:
+        patch.setattr(torch.cuda.CUDAGraph, "capture_end", capture_end)
+        patch.setattr(torch, "empty_strided", empty_strided)
+        assert torch.equal(pair.graphed(c, x), torch.full_like(c, 4.0))
+    assert len(said) == 1 and "the first replay failed" in said[0]
+    assert c.tolist() == [2.0] * 512
+    assert torch.equal(pair.graphed(c, x), c * 2) and c.tolist() == [3.0] * 512
 
 
 def test_F08_region_without_tensor_inputs() -> None:

@@ -57,8 +57,8 @@ def test_H01_entry_reused_where_it_does_not_fit(
 
 def test_H02_a_capture_for_every_size() -> None:
     """Sizes seen once are never captured, more than `max_graphs` graphs never live, and memory stays flat."""
-    pair = Pair(lambda x: torch.relu(x) + 1, max_graphs=3)
-    sizes = range(1, 13)
+    pair = Pair(lambda x: torch.relu(x) + 1, max_graphs=2)
+    sizes = range(1, 6)
     for size in sizes:
         pair.agree(lambda size=size: (randn(size),))
     assert pair.transform.stats().captures == 0
@@ -66,7 +66,7 @@ def test_H02_a_capture_for_every_size() -> None:
     for _ in range(3):
         for size in sizes:
             pair.agree(lambda size=size: (randn(size),))
-            assert pair.transform.stats().graphs <= 3
+            assert pair.transform.stats().graphs <= 2
         gc.collect()
         held.append(torch.cuda.memory_allocated())
     assert held[1] == held[2]
@@ -110,7 +110,7 @@ def test_H03_numbers_from_item() -> None:
 
 def test_H04_static_copies_double_memory() -> None:
     """Weights are read in place: a training step's graphs hold copies of no parameter, and saved tensors are few."""
-    module = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64)).to("cuda")
+    module = nn.Sequential(nn.Linear(64, 64), nn.Tanh()).to("cuda")
     weights = sum(p.numel() * p.element_size() for p in module.parameters())
     pair = Pair(module)
     for seed in range(CALLS):
@@ -123,7 +123,7 @@ def test_H04_static_copies_double_memory() -> None:
 
 
 def test_H05_a_pool_per_graph() -> None:
-    """Ten graphs of one transform take little more memory than one: they share scratch and static buffers."""
+    """Three graphs of one transform take little more memory than one: they share scratch and static buffers."""
 
     def held(functions: int) -> int:
         transform = CUDAGraphTransform()
@@ -141,7 +141,7 @@ def test_H05_a_pool_per_graph() -> None:
 
     one = held(1)
     gc.collect()
-    assert held(6) <= one + (2 << 20) * 2
+    assert held(3) <= one + (2 << 20)
 
 
 def test_H06_graphs_outlive_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_H06_graphs_outlive_the_function(monkeypatch: pytest.MonkeyPatch) -> Non
     gc.collect()
     before = torch.cuda.memory_allocated()
     for shared in (transform, None):
-        for _ in range(3):
+        for _ in range(2):
             function = thunder.jit(lambda x: torch.relu(x) + 1, transforms=[shared or CUDAGraphTransform()])
             for _ in range(3):
                 function(randn(256))
@@ -172,14 +172,14 @@ def test_H06_graphs_outlive_the_function(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_H07_fixed_costs_add_up() -> None:
     """The bound on graphs holds over all functions, regions and entries of a transform, and `reset` drops all."""
-    transform = CUDAGraphTransform(max_graphs=4)
-    pairs = [Pair(lambda x: ((x * 2).sum().item(), torch.relu(x)), transform=transform) for _ in range(3)]
+    transform = CUDAGraphTransform(max_graphs=3)
+    pairs = [Pair(lambda x: ((x * 2).sum().item(), torch.relu(x)), transform=transform) for _ in range(2)]
     for _ in range(3):
         for pair in pairs:
             for size in (3, 4):
                 pair.agree(lambda size=size: (randn(size),))
-                assert transform.stats().graphs <= 4
-    assert transform.stats().graphs == 4
+                assert transform.stats().graphs <= 3
+    assert transform.stats().graphs == 3
     transform.reset()
     gc.collect()
     assert (transform.stats().graphs, transform.stats().bytes_held) == (0, 0)
@@ -189,15 +189,15 @@ def test_H07_fixed_costs_add_up() -> None:
 
 
 def test_H08_graph_slower_than_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forty arguments and results cost one grouped copy in and one out; views alone cost no graph at all."""
+    """Twelve arguments and results cost one grouped copy in and one out; views alone cost no graph at all."""
     pair = Pair(lambda *xs: [torch.relu(x) * 2 for x in xs])
     for seed in range(2):
-        pair.agree(lambda: tuple(randn(4) for _ in range(40)), seed)
+        pair.agree(lambda: tuple(randn(4) for _ in range(12)), seed)
     calls: list[int] = []
     real = torch._foreach_copy_
     monkeypatch.setattr(torch, "_foreach_copy_", lambda *args: (calls.append(len(args[0])), real(*args)))
-    pair.agree(lambda: tuple(randn(4) for _ in range(40)))
-    assert calls == [40, 40]
+    pair.agree(lambda: tuple(randn(4) for _ in range(12)))
+    assert calls == [12, 12]
     views, slices = Pair(lambda x: (x.t(), x.view(-1))), Pair(lambda x: x[1:])
     for seed in range(CALLS):
         views.agree(lambda: (randn(4, 4),), seed)
