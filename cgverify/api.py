@@ -23,7 +23,7 @@ from cgverify.runtime.stats import RuntimeStats
 from cgverify.transform.driver import rewrite_trace
 from cgverify.transform.effects import Capturable
 from cgverify.transform.roles import compute_static_names
-from cgverify.verifier import contracts, verify, verify_pair
+from cgverify.verifier import contracts, verify, verify_backward
 
 from thunder.core.prims import PrimIDs
 from thunder.core.trace import TraceCtx, TraceTag
@@ -180,9 +180,9 @@ class CUDAGraphTransform(Transform):
         contract = replace(contracts.CGVERIFY, trusted=trusted) if trusted else None
         if forward is None:
             report = verify(before, after, contract=contract)
-        else:
+        else:  # the forward trace was proved when it was emitted
             pair = (_originals.get(forward, forward), forward)
-            report = verify_pair(forward=pair, backward=(before, after), contract=contract)
+            report = verify_backward(before, after, forward=pair, contract=contract)
         if report.ok:
             return True
         if self._on_unproved == "raise":

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from cgverify.diagnostics import Diagnostic, Format, Report, VerificationError
-from cgverify.verifier import verify, verify_pair
+from cgverify.diagnostics import Format, Report, VerificationError
+from cgverify.verifier import verify, verify_backward
 from cgverify.verifier.contracts import Contract
 from cgverify.verifier.stages import verify_stage
 
@@ -273,21 +273,17 @@ def _check_steps(
 def _check_rewrites(watched: Sequence[_Watched], contract: Contract | None) -> Iterator[PassCheck]:
     for watch in watched:
         forward: Pair | None = None
-        told: tuple[Diagnostic, ...] = ()
         for pair in watch.rewritten:
             is_backward = TraceTag.BACKWARD in pair[0].tags
-            name = str(pair[1].siginfo().name)
-            found = _prove(pair, forward if is_backward else None, contract).diagnostics
-            # A backward trace is proved together with its forward trace, whose findings have been told.
-            report = Report(name, tuple(d for d in found if not is_backward or d not in told))
-            yield PassCheck(_name(watch), name, report)
-            forward, told = (None, ()) if is_backward else (pair, found)
+            report = _prove(pair, forward if is_backward else None, contract)
+            yield PassCheck(_name(watch), report.subject, report)
+            forward = None if is_backward else pair
 
 
 def _prove(pair: Pair, forward: Pair | None, contract: Contract | None) -> Report:
     if forward is None:
         return verify(*pair, contract=contract)
-    return verify_pair(forward=forward, backward=pair, contract=contract)
+    return verify_backward(*pair, forward=forward, contract=contract)
 
 
 def _is_unwrapping(trace: TraceCtx) -> bool:

@@ -265,6 +265,11 @@ class Subject:
         """Where the two executions part; empty if the traces are equal."""
         return compare(*self.executions)
 
+    def forget(self) -> None:
+        """Drops the computed facts that refer back to this subject, so that all is freed at once, without a search."""
+        for name in ("outer", "programs", "executions", "divergences"):
+            vars(self).pop(name, None)
+
     # ------------------------------------------------------------------------------------------- locations
 
     def at(self, op: Op) -> Location:

@@ -64,7 +64,7 @@ TABLE = {
     "api": Allowed(EVERYTHING, torch=True, thunder=True),
     "checking": Allowed(EVERYTHING, torch=True, thunder=True),
     "guarding": Allowed(EVERYTHING, thunder=True),
-    "survey": Allowed(EVERYTHING, torch=True),
+    "survey": Allowed(EVERYTHING, torch=True, thunder=True),
     "reproducing": Allowed(EVERYTHING, torch=True),
     "scoring": Allowed(EVERYTHING, thunder=True),
     "loading": Allowed(EVERYTHING, torch=True, thunder=True),

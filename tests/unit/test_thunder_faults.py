@@ -1,4 +1,4 @@
-"""Faults of Thunder's own passes that the verifier found, each in its smallest form: eager, Thunder, and the verdict."""
+"""Faults of Thunder's own passes that the verifier found, each in its smallest form, with eager and the verdict."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class _Gather:
             self.transfer = self.transfer or f"`{name}` crosses between host and device: {rule.transfer}"
         if rule.uncertain:
             self.uncertain = self.uncertain or f"`{name}` may wait for the host, depending on library and size"
-        self.check_arguments(name, bsym)
+        self.check_arguments(name, rule, bsym)
 
     def alias(self, rule: Signature, bsym: BoundSymbol) -> None:
         arguments = list(bsym.flat_proxy_args) if rule.identity else [p for i in rule.views for p in _at(bsym, i)]
@@ -148,15 +148,14 @@ class _Gather:
                 if bsym is self.top and output.name != argument.name:
                     self.identities[output.name] = argument.name
 
-    def check_arguments(self, name: str, bsym: BoundSymbol) -> None:
+    def check_arguments(self, name: str, rule: Signature, bsym: BoundSymbol) -> None:
         """Effects that depend on the arguments: device crossings and indexing."""
-        devices = {p.device for p in bsym.flat_proxy_args if isinstance(p, TensorProxy)}
-        for output in bsym.flat_proxy_outs:
-            if devices and isinstance(output, TensorProxy) and output.device not in devices:
-                sources = ", ".join(sorted(device_name(device) for device in devices))
+        devices = [p.device for p in bsym.flat_proxy_args if isinstance(p, TensorProxy)]
+        for output in bsym.flat_proxy_outs if devices else ():
+            if isinstance(output, TensorProxy) and output.device not in devices:
+                sources = ", ".join(sorted({device_name(device) for device in devices}))
                 self.transfer = self.transfer or f"`{name}` copies between {sources} and {device_of(output)}"
-        plain = base_name(bsym.sym)
-        reason = _indexing(plain, bsym) if plain in _INDEXING else ""
+        reason = _indexing(base_name(bsym.sym), bsym) if rule.indexing else ""
         if reason:
             self.sync = self.sync or f"`{name}` makes the host wait: {reason}"
 
@@ -215,9 +214,6 @@ def _same_format(a: Proxy, b: Proxy) -> bool:
     if not isinstance(a, TensorProxy) or not isinstance(b, TensorProxy):
         return True
     return a.dtype == b.dtype and device_of(a) == device_of(b)
-
-
-_INDEXING = frozenset({"one_hot", "repeat_interleave", "__getitem__", "getitem", "copy_with_setitem", "index_put"})
 
 
 def _indexing(name: str, bsym: BoundSymbol) -> str:

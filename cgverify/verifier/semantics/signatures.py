@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -35,6 +35,7 @@ class Signature:
         transfer: why data crosses between host and device, or empty.
         uncertain: nobody promises that it can be captured.
         opaque: touches Python state: ordered with everything.
+        indexing: may wait or transfer, depending on the index it is given.
     """
 
     known: bool = True
@@ -50,6 +51,7 @@ class Signature:
     transfer: str = ""
     uncertain: bool = False
     opaque: bool = False
+    indexing: bool = False
 
 
 def base_name(symbol: Symbol) -> str:
@@ -65,8 +67,28 @@ def base_name(symbol: Symbol) -> str:
     return name.lstrip("_") if not name.startswith("__") else name
 
 
+# id of a symbol -> the symbol, kept so that its id stays its own, and its signature. Symbols of one name and different
+# executors are equal to Thunder, so they cannot be keys themselves.
+_KNOWN: dict[int, tuple[Symbol, Signature]] = {}
+_KEPT = 4096
+
+
 def signature(symbol: Symbol) -> Signature:
     """What the symbol does whatever its arguments."""
+    found = _KNOWN.get(id(symbol))
+    if found is not None:
+        return found[1]
+    derived = _derive(symbol)
+    if base_name(symbol) in tables.INDEXING:
+        derived = replace(derived, indexing=True)
+    if not symbol.is_fusion:  # a new symbol each time
+        if len(_KNOWN) >= _KEPT:
+            _KNOWN.clear()
+        _KNOWN[id(symbol)] = (symbol, derived)
+    return derived
+
+
+def _derive(symbol: Symbol) -> Signature:
     identifier = symbol.id
     if isinstance(identifier, Enum):
         is_prim = isinstance(identifier, PrimIDs)

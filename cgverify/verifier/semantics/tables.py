@@ -68,6 +68,9 @@ HOST_SYNCS = _names(
     matrix_rank cond nonzero_static get_and_update_rng_state
     """
 )
+# Ops that may wait or transfer, depending on the index they are given.
+INDEXING = frozenset({"one_hot", "repeat_interleave", "__getitem__", "getitem", "copy_with_setitem", "index_put"})
+
 # Ops that copy between host and device, whatever their arguments.
 HOST_TRANSFERS = frozenset(
     {"tensor", "new_tensor", "tensor_from_sequence", "numpy_array_to_torch_tensor", "pin_memory"}
