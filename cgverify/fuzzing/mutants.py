@@ -105,6 +105,7 @@ _graph_replay = CapturedGraph.replay
 _region_replay = GraphedRegion._replay
 _ungraphed = GraphedRegion._ungraphed
 _view_of_block = graph_module._view_of_block
+_view_of_fresh = graph_module._view_of_fresh
 
 # ------------------------------------------------------------------------------------ faults of the rewrite
 
@@ -289,15 +290,23 @@ class DetachedView(Mutant):
     in_call = ((graph_module, "_alias_of_input", lambda result, buffers: None),)
 
 
-def _copied_view(position: int, result: torch.Tensor, start: int) -> Result:
+def _copied_view_of_block(position: int, result: torch.Tensor, start: int) -> Result:
     make = _view_of_block(position, result, start)
+    return lambda args, fresh: make(args, fresh).clone()
+
+
+def _copied_view_of_fresh(position: int, result: torch.Tensor, owner: torch.Tensor) -> Result:
+    make = _view_of_fresh(position, result, owner)
     return lambda args, fresh: make(args, fresh).clone()
 
 
 class SeparatedResults(Mutant):
     """Results that share memory get memory of their own each."""
 
-    in_call = ((graph_module, "_view_of_block", _copied_view),)
+    in_call = (
+        (graph_module, "_view_of_block", _copied_view_of_block),
+        (graph_module, "_view_of_fresh", _copied_view_of_fresh),
+    )
 
 
 def _replay_swapped(graph: CapturedGraph, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -16,6 +16,7 @@ from cgverify.runtime.guards import Refusal
 from cgverify.runtime.layout import (
     ALIGNMENT,
     as_bits,
+    byte_range,
     copyable,
     may_overlap_itself,
     span,
@@ -185,11 +186,15 @@ class CapturedGraph:
                 groups.setdefault(address, []).append(k)
         shared: list[list[int]] = []
         for members in groups.values():
-            if len(members) == 1 and _is_dense(results[members[0]]):
-                makers[members[0]] = _nth_fresh(len(self._fresh))
-                self._fresh.append(results[members[0]])
-            else:
+            owner = _owner_of([results[k] for k in members])
+            if owner is None:
                 shared.append(members)
+                continue
+            position = len(self._fresh)
+            self._fresh.append(owner)
+            for k in members:
+                views = results[k] is not owner
+                makers[k] = _view_of_fresh(position, results[k], owner) if views else _nth_fresh(position)
         for members in shared:
             start, block = _block_of([results[k] for k in members])
             position = len(self._fresh) + len(self._blocks)
@@ -221,9 +226,22 @@ def _alias_of_input(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Re
     return None
 
 
-def _is_dense(tensor: torch.Tensor) -> bool:
-    size, stride = tensor.size(), tensor.stride()
-    return span(size, stride) == tensor.numel() and not may_overlap_itself(size, stride)
+def _owner_of(members: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    """The member of which all others are views, so that a copy of it alone serves them all; None if there is none.
+
+    Autograd tells views from owners (it refuses some in-place ops on views), so an owner has to stay one.
+    """
+    for candidate in members:
+        if len(members) > 1 and candidate._is_view():
+            continue
+        size, stride = candidate.size(), candidate.stride()
+        if span(size, stride) != candidate.numel() or may_overlap_itself(size, stride):
+            continue
+        start, end = byte_range(candidate)
+        ranges = map(byte_range, members)
+        if all(start <= first and last <= end for first, last in ranges) and len({t.dtype for t in members}) == 1:
+            return candidate
+    return None
 
 
 def _block_of(members: Sequence[torch.Tensor]) -> tuple[int, _Block]:
@@ -252,6 +270,12 @@ def _view_of_argument(position: int, result: torch.Tensor, delta: int) -> Result
         return argument.as_strided(size, stride, argument.storage_offset() + delta)
 
     return make
+
+
+def _view_of_fresh(position: int, result: torch.Tensor, owner: torch.Tensor) -> Result:
+    size, stride = result.size(), result.stride()
+    offset = (result.data_ptr() - owner.data_ptr()) // owner.element_size()
+    return lambda args, fresh: fresh[position].as_strided(size, stride, offset)
 
 
 def _view_of_block(position: int, result: torch.Tensor, start: int) -> Result:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from cgverify.plan import InputRole, Region
@@ -136,26 +137,33 @@ def _tensor_guards(args: Sequence[torch.Tensor]) -> Callable[..., bool]:
 def numerics() -> tuple[object, ...]:
     """Process-wide switches that choose kernels: a graph keeps the choice made at its capture.
 
-    TF32 and reduced-precision reductions, cuDNN's switches, deterministic algorithms, and the attention backends.
+    TF32 and the like, reduced-precision reductions and accumulation, cuDNN's switches, deterministic algorithms, and
+    the attention backends.
     """
     return tuple([read() for read in _SWITCHES])
 
 
-# read in C: the properties of torch.backends cost ten times as much, on every call
-_SWITCHES: tuple[Callable[[], object], ...] = tuple(
-    getattr(torch._C, name)
-    for name in (
-        "_get_cublas_allow_tf32",
-        "_get_cublas_allow_fp16_reduced_precision_reduction",
-        "_get_cublas_allow_bf16_reduced_precision_reduction",
-        "_get_cudnn_enabled",
-        "_get_cudnn_benchmark",
-        "_get_cudnn_deterministic",
-        "_get_cudnn_allow_tf32",
-        "_get_deterministic_algorithms",
-        "_get_flash_sdp_enabled",
-        "_get_mem_efficient_sdp_enabled",
-        "_get_math_sdp_enabled",
-        "_get_cudnn_sdp_enabled",
-    )
+# Read in C: the properties of torch.backends cost ten times as much, on every call. The old TF32 flags are not read:
+# they raise once somebody has used the new fp32_precision settings, and these show the old flags' values too.
+_SWITCHES: tuple[Callable[[], object], ...] = (
+    *(
+        partial(torch._C._get_fp32_precision_getter, backend, op)
+        for backend, op in (("generic", "all"), ("cuda", "all"), ("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"))
+    ),
+    *(
+        getattr(torch._C, name)
+        for name in (
+            "_get_cublas_allow_fp16_reduced_precision_reduction",
+            "_get_cublas_allow_bf16_reduced_precision_reduction",
+            "_get_cublas_allow_fp16_accumulation",
+            "_get_cudnn_enabled",
+            "_get_cudnn_benchmark",
+            "_get_cudnn_deterministic",
+            "_get_deterministic_algorithms",
+            "_get_flash_sdp_enabled",
+            "_get_mem_efficient_sdp_enabled",
+            "_get_math_sdp_enabled",
+            "_get_cudnn_sdp_enabled",
+        )
+    ),
 )

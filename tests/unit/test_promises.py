@@ -220,6 +220,47 @@ def test_results_that_share_memory_still_do() -> None:
         assert all(bool((r == 3.0).all()) for r in results)
 
 
+def test_a_result_that_owns_its_memory_is_no_view() -> None:
+    """Of two results that share memory the one that was the base stays the base: in-place ops on it work as before."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2
+        return y, y.view(-1)
+
+    graphed, plain, _ = jit_pair(fn)
+    for _ in range(CALLS):
+        found = []
+        for jitted in (graphed, plain):
+            base, view = jitted(torch.ones(3, 3, device="cuda"))
+            found.append((base._is_view(), view._is_view(), view._base is base, base.untyped_storage().nbytes()))
+            base.detach_()
+        assert found[0] == found[1]
+        x = torch.ones(3, 3, device="cuda", requires_grad=True)
+        for jitted in (graphed, plain):
+            base, view = jitted(x)
+            del view
+            base.add_(1)
+            base.sum().backward()
+        assert x.grad is not None and x.grad.tolist() == [[4.0] * 3] * 3
+
+
+@pytest.mark.parametrize("settings", ["matmul", "cudnn", "all"])
+def test_the_new_precision_settings_are_part_of_an_entry(settings: str) -> None:
+    """`fp32_precision`, under which the old TF32 flags cannot be read, separates entries and breaks no call."""
+    holder = {"matmul": torch.backends.cuda.matmul, "cudnn": torch.backends.cudnn.conv, "all": torch.backends}[settings]
+    graphed, plain, transform = jit_pair(lambda x: x @ x)
+    x = torch.randn(4, 4, device="cuda")
+    before = holder.fp32_precision
+    try:
+        for value in ("tf32", "ieee"):
+            holder.fp32_precision = value
+            for _ in range(3):
+                assert_same(graphed(x), plain(x))
+    finally:
+        holder.fp32_precision = before
+    assert transform.stats().captures == 2
+
+
 def test_writes_reach_the_caller_through_any_layout() -> None:
     """In-place writes to transposed and offset inputs land in the caller's tensor, once per call."""
 
