@@ -144,6 +144,14 @@ def cuda(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.fixture
+def assert_verified() -> Any:
+    """Give the function that asserts that a rewrite is proved: `assert_verified(before, after)`."""
+    import cgverify
+
+    return cgverify.assert_verified
+
+
+@pytest.fixture
 def fuzz(request: pytest.FixtureRequest, record_property: Any) -> Any:
     """Give the function that runs one shard of a property: `fuzz("equivalence", shard)`."""
 
