@@ -77,6 +77,7 @@ from cgverify.fuzzing.signatures import (
     same_shape,
     source,
     tensor,
+    untrained,
 )
 from cgverify.fuzzing.values import DTYPES, FLOATS, INTEGERS, NUMERIC, WIDE_FLOATS
 
@@ -166,7 +167,7 @@ _TABLE = (
     _operation("unsqueeze", "view", (_ANY,), unsqueeze, {"dim": INT}),
     _operation("squeeze", "view", (tensor(DTYPES, min_rank=1),), squeeze, {"dim": INT}),
     _operation("flatten", "view", (tensor(DTYPES, min_rank=1),), flatten),
-    _operation("ravel", "view", (tensor(DTYPES, min_rank=1),), ravel),
+    _operation("ravel", "view", (untrained(tensor(DTYPES, min_rank=1)),), ravel),
     _operation("permute", "view", (tensor(DTYPES, min_rank=1),), permute, {"turn": INT}),
     _operation("expand", "view", (tensor(DTYPES, max_rank=3),), expand),
     _operation("view", "view", (tensor(DTYPES, max_rank=3),), unflatten),

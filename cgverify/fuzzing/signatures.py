@@ -161,6 +161,20 @@ def source(fits: Accepts, *, itself: bool = True) -> Accepts:
     return accepts
 
 
+def untrained(fits: Accepts) -> Accepts:
+    """Accept what `fits` accepts in a program that trains nothing.
+
+    For ops that Thunder registers by itself: where anything is trained it differentiates them all, by running PyTorch's
+    autograd on fake CUDA tensors, which aborts the process where PyTorch is built without CUDA.
+    """
+
+    def accepts(pool: Pool, ref: Ref, chosen: tuple[Ref, ...]) -> bool:
+        trains = any(isinstance(value, TensorType) and value.needs_grad for value in pool.types)
+        return not trains and fits(pool, ref, chosen)
+
+    return accepts
+
+
 def number(*kinds: str) -> Accepts:
     """Accept a Python number of one of `kinds`."""
 
