@@ -489,18 +489,21 @@ def claim_static(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
 
 
 @mutator("CG306", _UNGUARDED)
-def claim_static_between(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
-    """A plan calls the fresh result of an op outside the graphs static, and the runtime compares no addresses."""
-    made = {
-        proxy.name
-        for bsym in edits.computing(after.bound_symbols)
-        if bsym.sym.name in _FRESH
-        for proxy in bsym.flat_proxy_outs
-    }
-    return _claim_static(after, made)
-
-
-_FRESH = ("add", "mul", "sub", "matmul", "sum", "exp", "relu", "nonzero", "masked_select")
+def pass_fresh_as_static(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A region reads a fresh value in place, which its plan calls static, and the runtime compares no addresses."""
+    for site in edits.find_regions(after):
+        for position, argument in enumerate(site.bsym.args):
+            if site.plan is None or not isinstance(argument, TensorProxy):
+                continue
+            entries = list(site.plan.inputs)
+            entries[position] = replace(entries[position], role=InputRole.STATIC)
+            fresh = _another(after, argument)
+            forged = edits.Forged(site.body, site.called.source, replace(site.plan, inputs=tuple(entries)))
+            args = (*site.bsym.args[:position], fresh, *site.bsym.args[position + 1 :])
+            called = edits.with_call(after, site, forged, args=args)
+            made = edits.torch_op("exp", argument, output=fresh)
+            return edits.replaced(called, site.index, made, called.bound_symbols[site.index])
+    return None
 
 
 @mutator("CG304", replace(CGVERIFY, name="unaware", guards_overlap=False))
