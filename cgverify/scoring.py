@@ -18,12 +18,12 @@ from cgverify.fuzzing.devices import DeviceName, choose_device
 from cgverify.fuzzing.mutants import MUTANTS
 from cgverify.fuzzing.mutators import MUTATORS, Mutator
 from cgverify.fuzzing.oracles import check
-from cgverify.fuzzing.program import Program
+from cgverify.fuzzing.program import Program, encode_program
 from cgverify.fuzzing.resolution import resolve_program
 from cgverify.fuzzing.sides import apply_transform, forget_sources
 from cgverify.fuzzing.strategies import programs
 from cgverify.fuzzing.targets import find_target
-from cgverify.fuzzing.tracing import build_trace
+from cgverify.fuzzing.tracing import Form, build_trace
 from cgverify.verifier import verify
 
 import hypothesis
@@ -102,6 +102,48 @@ def score_mutators(programs_drawn: int = 1000, seed: int = 0) -> list[Score]:
 
     _for_programs(plant_all, programs_drawn, seed)
     return [_score(mutator, planted, caught) for mutator in MUTATORS]
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """How the verifier judged right rewrites.
+
+    Attributes:
+        pairs: how many rewrites were judged.
+        false: codes and program of each rewrite that got any finding.
+    """
+
+    pairs: int
+    false: tuple[str, ...]
+
+
+def count_alarms(programs_drawn: int = 1000, seed: int = 0) -> Alarms:
+    """Judge the rewrites of ``programs_drawn`` programs, each traced in two forms, with nothing planted.
+
+    Args:
+        programs_drawn: how many programs are drawn.
+        seed: chooses the programs.
+    """
+    pairs = 0
+    false: list[str] = []
+
+    def judge(program: Program) -> None:
+        nonlocal pairs
+        resolved = resolve_program(program)
+        forms: tuple[Form, ...] = ("dict", "tuple")
+        for form in forms:
+            before = build_trace(resolved, form)
+            after = apply_transform(CUDAGraphTransform(verify=False), before)
+            if after is before:
+                continue
+            pairs += 1
+            report = verify(before, after)
+            if report.diagnostics:
+                false.append(f"{', '.join(report.codes)}: {encode_program(program)}")
+        forget_sources()
+
+    _for_programs(judge, programs_drawn, seed)
+    return Alarms(pairs, tuple(false))
 
 
 def hunt_mutants(programs_drawn: int = 1000, seed: int = 0, device: str = "auto") -> list[Hunt]:
