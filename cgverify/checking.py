@@ -71,6 +71,8 @@ class Recorder(Transform):
         """Record the pair and return the trace from before."""
         before = _copy(computation_trace)
         after = self._transform.transform_trace_post_optimization(computation_trace, **kwargs)
+        if not isinstance(after, TraceCtx):
+            raise TypeError(f"it returned {after!r} for the trace `{before.siginfo().name}`, which is no trace")
         self.pairs.append((before, after))
         return before
 
@@ -126,7 +128,7 @@ def _compile(
     """Call the function once under Thunder."""
     try:
         thunder.jit(function, transforms=[recorder])(*arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if _raised_by(error, recorder):
             raise CheckError(
                 f"target {target} failed on {location}: {one_line(error)}; nothing was verified"
@@ -140,7 +142,7 @@ def _compile(
         )
 
 
-def _raised_by(error: Exception, recorder: Recorder) -> bool:
+def _raised_by(error: BaseException, recorder: Recorder) -> bool:
     """Whether the error came through the recorder, that is out of the transform."""
     frame = error.__traceback__
     while frame is not None:

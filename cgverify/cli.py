@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"cannot import what this command needs: {error}")
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted")
+    except SystemExit as error:
+        return _fail(f"code under check ended the process with SystemExit({error.code!r}); nothing was concluded")
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error: its class lives in click or in typer, by typer's version
             return _fail(f"{error.format_message()} See cgverify --help.")

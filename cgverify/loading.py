@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,11 +33,22 @@ DTYPES = {
     "u8": torch.uint8,
 }
 
-_INPUT = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d, ]*)\]")
+_INPUT = re.compile(r"(?P<dtype>\w+)\[(?P<shape> *|(?: *\d+ *,)* *\d+ *)\]")
 
 
 class CheckError(Exception):
     """The check could not be made; the message says in one line what, why, and what to do."""
+
+
+@contextmanager
+def user_code(what: str, remedy: str) -> Iterator[None]:
+    """Turns what the user's code raises into a :class:`CheckError`, SystemExit too: the exit code is ours to give."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, CheckError):
+            raise
+        raise CheckError(f"{what}: {one_line(error)}; {remedy}") from error
 
 
 def load_file(path: str) -> ModuleType:
@@ -50,9 +62,8 @@ def load_file(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.parent))
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise CheckError(f"cannot import {path}: {one_line(error)}; run `python {path}` to see where") from error
+        with user_code(f"cannot import {path}", f"run `python {path}` to see where"):
+            spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(file.parent))
     return module
@@ -72,10 +83,8 @@ def load_inputs(module: ModuleType, name: str, path: str) -> tuple[Any, ...]:
     maker = getattr(module, f"{name}_inputs", None)
     if maker is None:
         raise CheckError(f'{path} has no {name}_inputs(device): add it, or give --inputs "f32[4,4]"')
-    try:
+    with user_code(f"{name}_inputs failed", "it takes a device and returns a tuple"):
         arguments = maker("cuda")
-    except Exception as error:
-        raise CheckError(f"{name}_inputs failed: {one_line(error)}; it takes a device and returns a tuple") from error
     if not isinstance(arguments, tuple):
         raise CheckError(f"{name}_inputs returned a {type(arguments).__name__}: it must return the tuple of arguments")
     return arguments
@@ -87,9 +96,8 @@ def load_target(target: str, module: ModuleType) -> Transform:
     Besides the targets of the fuzzer, a target may be ``FILE.py:attribute``, or an attribute of ``module``.
     """
     if target == "cgverify":
-        return CUDAGraphTransform(
-            verify=False
-        )  # the check is made here, so that its findings are reported and not raised
+        # unverified, since the check is made here, and its findings are reported and not raised
+        return CUDAGraphTransform(verify=False)
     home, separator, name = target.rpartition(":")
     if home.endswith(".py"):
         module = load_file(home)
@@ -105,7 +113,8 @@ def load_target(target: str, module: ModuleType) -> Transform:
             "choose cgverify, thunder, none, module:attribute, FILE.py:attribute, or an attribute of FILE.py"
         )
     found = getattr(module, name)
-    transform = found() if callable(found) and not isinstance(found, Transform) else found
+    with user_code(f"cannot make target {target!r}", "it must be a transform, or make one without arguments"):
+        transform = found() if callable(found) and not isinstance(found, Transform) else found
     if not isinstance(transform, Transform):
         kind = type(transform).__name__
         raise CheckError(
@@ -128,15 +137,17 @@ def _make_input(part: str, generator: torch.Generator) -> torch.Tensor:
         raise CheckError(
             f"cannot read input {part!r}: write DTYPE[SIZES], such as f32[4,4]; dtypes are {', '.join(DTYPES)}"
         )
-    shape = [int(size) for size in match["shape"].split(",") if size.strip()]
-    if dtype.is_floating_point:
-        values = torch.randn(shape, generator=generator)
-    else:
-        values = torch.randint(0, 2 if dtype is torch.bool else 10, shape, generator=generator)
-    return values.to(dtype).to("cuda")
+    sizes = match["shape"].strip()
+    with user_code(f"cannot make input {part!r}", "give sizes that fit into memory"):
+        shape = [int(size) for size in sizes.split(",")] if sizes else []
+        if dtype.is_floating_point:
+            values = torch.randn(shape, generator=generator)
+        else:
+            values = torch.randint(0, 2 if dtype is torch.bool else 10, shape, generator=generator)
+        return values.to(dtype).to("cuda")
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """Name an exception by its class and the first line of its message."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

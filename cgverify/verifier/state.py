@@ -350,9 +350,15 @@ def literal_key(value: Any) -> Hashable:
 
 
 def symbol_key(op: Op) -> Hashable:
-    """What is called: the symbol, and the very Python object where the op brings its own."""
-    called = callable_of(op.bsym)
-    return (op.name, op.id, op.executor, None if called is None else id(called))
+    """What is called: the symbol, how it prints, and the very Python object where the op brings its own.
+
+    What runs is what a symbol prints: two symbols of one name and id under another module or printer are two ops.
+    """
+    called, symbol = callable_of(op.bsym), op.bsym.sym
+    return (
+        *(op.name, op.id, op.executor, id(symbol._module), id(symbol.python_printer)),
+        None if called is None else id(called),
+    )
 
 
 def _given_roots(name: str, proxy: Proxy | None) -> tuple[Root, ...]:

@@ -85,3 +85,32 @@ class Fails(Transform):
 
 
 not_a_transform = 3
+
+
+class Exits(Transform):
+    """Ends the process, with the exit code of success."""
+
+    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
+        raise SystemExit(0)
+
+
+class ReturnsNothing(Transform):
+    """Forgets its result."""
+
+    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> None:
+        return None
+
+
+def needs_more(option: int) -> Transform:
+    """A factory that cannot be called without arguments."""
+    return Transform()
+
+
+def exits(x: torch.Tensor) -> torch.Tensor:
+    """Its inputs end the process."""
+    return x
+
+
+def exits_inputs(device: str) -> tuple[torch.Tensor]:
+    """Ends the process instead of making arguments."""
+    raise SystemExit(0)
