@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from cgverify import CUDAGraphTransform, verify
 from cgverify.fuzzing import mutants
 from cgverify.fuzzing.mutants import MUTANTS, Mutant
-
-from thunder.core.trace import TraceCtx
-
 from tests.builders import TraceBuilder
+
+import pytest
+from thunder.core.trace import TraceCtx
 
 
 def item_between() -> TraceCtx:
