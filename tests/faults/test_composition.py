@@ -73,8 +73,8 @@ def test_beside_thunders_own_graphs(ours_first: bool) -> None:
         assert_same(graphed(x, w), plain(x, w))
 
 
-def test_one_function_of_several_opts_out() -> None:
-    """A function that calls another, left out as an op of its own, graphs what lies around it."""
+def test_beside_another_executor() -> None:
+    """An op of another executor, unknown here, is left out, and what lies around it is graphed."""
 
     def private(a: torch.Tensor) -> torch.Tensor:
         return a * 2 + 1
