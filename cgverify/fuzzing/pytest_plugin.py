@@ -90,11 +90,11 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(
                 f"--cgverify-{name}={value:g} must be more than 0; leave it out for the profile's own"
             )
-    _check_target(config.getoption("--cgverify-target"))
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     visible = [name for name in os.environ.get("CGVERIFY_GPUS", "").split(",") if name]
     if worker.startswith("gw") and visible:
         os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(worker[2:]) % len(visible)]
+    _check_target(config.getoption("--cgverify-target"))
     config.stash[_OUTCOMES] = []
     config.pluginmanager.register(_Collector(config), "cgverify-collector")
     if hasattr(config, "workerinput"):
