@@ -67,6 +67,7 @@ class Pool:
     id: PoolId
     use_count: int = 0
     was_used: bool = False  # until its memory is given back
+    is_recording: bool = False  # from a capture's begin to its end; a capture that fails leaves it set
     free_lists: dict[tuple[bool, int], list[tuple[int, int]]] = field(default_factory=dict)  # sorted (size, offset)
     segments: list[Segment] = field(default_factory=list)
 

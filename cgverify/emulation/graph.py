@@ -76,7 +76,7 @@ class CUDAGraph:
             for state in self._states:
                 state.begin_capture()
             owner.use_count += 1
-            owner.was_used = True
+            owner.was_used = owner.is_recording = True
             self._check_liveness = check_input_liveness
             self._capture = Capture(self, owner, stream_id, capture_error_mode, clocks={stream_id: {}})
             cuda.capture = self._capture
@@ -97,6 +97,7 @@ class CUDAGraph:
                 capture.forbid(CaptureError.UNJOINED)
             self._states = {state: state.end_capture() for state in self._states}
             self._program, self._external, self._pool = capture.program, capture.external, capture.pool
+            capture.pool.is_recording = False
             self._launches = [step for step in capture.program if isinstance(step, Launch)]
         if not self._launches:
             warnings.warn(

@@ -115,6 +115,12 @@ def _cuda_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
     def set_stream(stream_id: int, device_index: int = 0, device_type: int = CUDA_DEVICE_TYPE) -> None:
         cuda.thread.stream_id = stream_id
 
+    def end_allocate_to_pool(device: int, pool_id: PoolId) -> None:
+        pool = allocator.pool(pool_id)
+        if not pool.is_recording:
+            raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+        pool.is_recording = False
+
     def release_pool(device: int, pool_id: PoolId) -> None:
         allocator.pool(pool_id).use_count -= 1
 
@@ -142,7 +148,7 @@ def _cuda_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
         "_cuda_setStream": set_stream,
         "_cuda_emptyCache": allocator.trim,
         "_host_emptyCache": nothing,
-        "_cuda_endAllocateToPool": nothing,
+        "_cuda_endAllocateToPool": end_allocate_to_pool,
         "_cuda_releasePool": release_pool,
         "_cuda_memoryStats": lambda device: memory_statistics.nested(allocator),
         "_cuda_resetPeakMemoryStats": lambda device: allocator.reset_peaks(),

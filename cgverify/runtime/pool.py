@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import threading
 import warnings
 import weakref
@@ -18,6 +19,8 @@ from typing import Any
 from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span
 
 import torch
+
+logger = logging.getLogger("cgverify")
 
 LOCK = threading.RLock()
 
@@ -158,10 +161,16 @@ class Pool:
             self._handle = None
 
     def _abandon(self) -> None:
-        """Ends a failed capture's hold on the allocator: an invalidated capture ends before it lets go of its pool."""
-        for let_go in (torch._C._cuda_endAllocateToPool, torch._C._cuda_releasePool):
-            with contextlib.suppress(RuntimeError):  # raised where the capture did let go
-                let_go(self.device.index, self._handle)
+        """Ends a failed capture's hold on the allocator: an invalidated capture ends before it lets go of its pool.
+
+        A capture that did let go gives the pool back itself, when its graph dies; to do it twice aborts the process.
+        """
+        try:
+            torch._C._cuda_endAllocateToPool(self.device.index, self._handle)
+        except RuntimeError:
+            logger.debug("the failed capture had let go of its pool")
+        else:
+            torch._C._cuda_releasePool(self.device.index, self._handle)
         self._forget_handle_of_no_graph()
 
 
