@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cgverify.diagnostics import Report, Severity
-from cgverify.ir import view_trace
+from cgverify.ir import TraceView, view_trace
 from cgverify.verifier import registry
 from cgverify.verifier.contracts import Contract
 from cgverify.verifier.pairing import check_pairing
@@ -39,10 +39,7 @@ def verify(before: TraceCtx, after: TraceCtx, *, contract: Contract | None = Non
         TypeError: one of the two is not a Thunder trace.
     """
     with _collection_paused():
-        subject = Subject(view_trace(before), view_trace(after), contract)
-        report = _check(subject)
-        subject.forget()
-        return report
+        return _check_one(view_trace(before), view_trace(after), contract)
 
 
 def verify_pair(*, forward: Pair, backward: Pair, contract: Contract | None = None) -> Report:
@@ -63,12 +60,7 @@ def verify_backward(before: TraceCtx, after: TraceCtx, *, forward: Pair, contrac
         TypeError: one of the four is not a Thunder trace.
     """
     with _collection_paused():
-        first = Subject(view_trace(forward[0]), view_trace(forward[1]), contract)
-        second = Subject(view_trace(before), view_trace(after), contract)
-        found = _check(second)
-        report = Report(found.subject, (*found.diagnostics, *check_pairing(first, second)))
-        second.forget()
-        return report
+        return _check_second(before, after, forward, contract)
 
 
 @contextmanager
@@ -84,6 +76,22 @@ def _collection_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _check_one(before: TraceView, after: TraceView, contract: Contract | None) -> Report:
+    subject = Subject(before, after, contract)
+    report = _check(subject)
+    subject.forget()
+    return report
+
+
+def _check_second(before: TraceCtx, after: TraceCtx, forward: Pair, contract: Contract | None) -> Report:
+    first = Subject(view_trace(forward[0]), view_trace(forward[1]), contract)
+    second = Subject(view_trace(before), view_trace(after), contract)
+    found = _check(second)
+    report = Report(found.subject, (*found.diagnostics, *check_pairing(first, second)))
+    second.forget()
+    return report
 
 
 def _check(subject: Subject) -> Report:

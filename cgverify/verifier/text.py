@@ -111,7 +111,7 @@ def _find_usage(function: ast.FunctionDef, parameters: tuple[str, ...]) -> Usage
     loaded: dict[str, None] = {}
     roots: dict[str, None] = {}
     for statement in function.body:
-        for node in ast.walk(statement):
+        for node in _nodes(statement):
             if isinstance(node, ast.Name):
                 if isinstance(node.ctx, ast.Load):
                     loaded[node.id] = None
@@ -122,6 +122,28 @@ def _find_usage(function: ast.FunctionDef, parameters: tuple[str, ...]) -> Usage
                 if isinstance(target, ast.Name):
                     roots[target.id] = None
     return Usage(frozenset(local), tuple(loaded), tuple(roots))
+
+
+def _nodes(tree: ast.AST) -> list[ast.AST]:
+    """As `ast.walk`, in its order, without contexts; at half the cost."""
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:  # grows while it is walked
+        for field in node._fields:
+            value = None if field == "ctx" else getattr(node, field, None)
+            if type(value) is list:
+                nodes += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST):
+                nodes.append(value)
+    return nodes
+
+
+def _dotted(node: ast.expr) -> str:
+    """`a.b.c` as the text writes it; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""
 
 
 def mismatch(text: Text, ops: tuple[Op, ...]) -> tuple[Op | None, str] | None:
@@ -150,7 +172,7 @@ def _agrees(statement: ast.stmt, op: Op, local: frozenset[str]) -> bool:
     if op.kind is OpKind.UNPACK:
         return _targets(statement) == [proxy.name for proxy in bsym.flat_proxy_outs]
     value = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
-    if not isinstance(value, ast.Call) or ast.unparse(value.func) != bsym.name_with_module():
+    if not isinstance(value, ast.Call) or _dotted(value.func) != bsym.name_with_module():
         return False
     if _targets(statement) != [proxy.name for proxy in bsym.flat_proxy_outs]:
         return False
@@ -166,7 +188,7 @@ def _unwrapped(arguments: tuple[Any, ...]) -> Any:
 def _targets(statement: ast.stmt) -> list[str]:
     if not isinstance(statement, ast.Assign):
         return []
-    names = [n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+    names = [n.id for target in statement.targets for n in _nodes(target) if isinstance(n, ast.Name)]
     return [name for name in names if name != "_"]
 
 
