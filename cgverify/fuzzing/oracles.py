@@ -182,7 +182,7 @@ def _pairs_of_jit(resolved: Resolved, transform: Any) -> list[tuple[TraceCtx, Tr
 def _quiet() -> Iterator[list[warnings.WarningMessage]]:
     """Collect warnings, so that none is shown or turned into an error."""
     with warnings.catch_warnings(record=True) as collected:
-        warnings.simplefilter("always", RuntimeWarning)
+        warnings.simplefilter("always")
         yield collected
 
 
