@@ -171,7 +171,7 @@ class Pool:
             logger.debug("the failed capture had let go of its pool")
         else:
             torch._C._cuda_releasePool(self.device.index, self._handle)
-        self._forget_handle_of_no_graph()
+        self._handle = None  # whatever state the failure left that pool in, the next graph starts in another
 
 
 def _end_capture(graph: torch.cuda.CUDAGraph) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import warnings
 import weakref
 from collections import defaultdict
@@ -104,6 +105,7 @@ class GraphedRegion:
         self._token = object()
         self._addresses: defaultdict[int, set[int]] = defaultdict(set)
         self._copied: frozenset[int] = frozenset()
+        self._warm_threads = threading.local()
         self._recent: tuple[_Recent, ...] = ()
         self._static = [k for k, entry in enumerate(plan.inputs) if entry.role is InputRole.STATIC]
         self.__name__ = plan.name
@@ -136,7 +138,7 @@ class GraphedRegion:
             key = EntryKey(self._token, describe(self.plan, args, self._copied))
             refusal = self._runtime.cache.mark(key)
             graph = self._runtime.cache.graph(key)
-            if graph is None and refusal is Refusal.FIRST_CALL:
+            if graph is None and refusal is Refusal.FIRST_CALL and self._is_warm_here():
                 graph, refusal = self._capture(key, args)
                 if graph is not None:
                     first = self._first_replay(key, graph, args)
@@ -147,13 +149,20 @@ class GraphedRegion:
                 entry = _Recent(key, EntryGuard(self.plan, args, self._copied))
                 self._recent = (entry, *self._recent[: RECENT - 1])
                 return self._replay(graph, args)
-        if refusal is not None:
+        if graph is None and refusal not in (None, Refusal.FIRST_CALL):
             return self._ungraphed(args, refusal)
         results = self._ungraphed(args, Refusal.FIRST_CALL)
+        self._warm_threads.here = True
         with LOCK:
             self._note_addresses(args)
-            self._runtime.cache.put_mark(key, Refusal.FIRST_CALL)
+            # another thread may have captured the entry, or given it up, in the meantime
+            if self._runtime.cache.graph(key) is None and self._runtime.cache.mark(key) is None:
+                self._runtime.cache.put_mark(key, Refusal.FIRST_CALL)
         return results
+
+    def _is_warm_here(self) -> bool:
+        """Whether this thread has run the body: libraries keep a handle per thread, and a capture can make none."""
+        return getattr(self._warm_threads, "here", False)
 
     def _ungraphed(self, args: Sequence[torch.Tensor], refusal: Refusal) -> list[torch.Tensor]:
         with LOCK:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cgverify import CUDAGraphTransform
+from cgverify.emulation import EmulatedCUDA
 from cgverify.runtime.guards import Refusal
 from tests.faults.pairs import CALLS, Pair, randn, step
 
@@ -118,7 +119,8 @@ def test_H04_static_copies_double_memory() -> None:
     stats = pair.transform.stats()
     assert stats.copies // stats.replays <= 8
     # what the backward hands out, the gradients, is in graph memory once; besides it there is no room for the weights
-    assert weights <= stats.bytes_held < 2 * weights
+    workspace = 64 << 20 if EmulatedCUDA.current() is None else 0  # cuBLAS keeps one per capture stream
+    assert weights <= stats.bytes_held < 2 * weights + workspace
     pair.assert_graphed(captures=2)
 
 

@@ -6,8 +6,10 @@ bit, over several calls: un-graphed, captured, replayed, replayed with new value
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -627,3 +629,24 @@ def test_graphs_are_captured_after_an_empty_capture_and_after_the_last_graph_wen
             assert full(x)[0][0, 0].item() == 1.0
         assert transform.stats().graphs == 1
         transform.reset()
+
+
+def test_a_thread_captures_only_what_it_has_run(cuda: Any) -> None:
+    """Libraries keep a handle per thread and cannot make one in a capture: a thread's first call runs un-graphed."""
+    graphed, plain, transform = jit_pair(lambda x: x @ x + 1)
+    x = torch.randn(8, 8, device="cuda")
+    expected = plain(x)
+    assert_same(graphed(x), expected)
+    captures: list[int] = []
+
+    def work() -> None:
+        with getattr(cuda, "in_thread", contextlib.nullcontext)():
+            for _ in range(3):
+                assert_same(graphed(x), expected)
+                captures.append(transform.stats().captures)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert captures == [0, 1, 1]
+    assert ungraphed(transform, Refusal.FIRST_CALL) == 2
