@@ -180,8 +180,11 @@ class Shard:
 
     def _reducing_time(self) -> float:
         """Return the seconds that one more reduction may take; a shard full of failures has to end too."""
-        spent = time.monotonic() - self.started - self.outcome.seconds
-        return max(2.0, min(20.0, MAX_REDUCING - spent))
+        now = time.monotonic()
+        left = MAX_REDUCING - (now - self.started - self.outcome.seconds)
+        if self.deadline is not None:
+            left = min(left, self.deadline - now)
+        return max(2.0, min(20.0, left))
 
     def _script(self, program: Program, verdict: Verdict) -> str:
         """Return a reproducer: around thunder.jit if the failure shows there too, else around a trace built directly.
