@@ -67,7 +67,8 @@ def resolve_program(program: Program) -> Resolved:
     exact = add_inputs(pool, program.inputs)
     for step in program.steps:
         resolve_step(pool, step)
-    exact = exact and all(_is_exact(kind) for kind in pool.types[len(program.inputs) :])
+    # the inputs are asked again: a step may have written them in place
+    exact = exact and all(map(_is_exact, pool.types))
     outputs = tuple(None if n is None else n % len(pool.types) for n in program.outputs) if pool.types else ()
     visible = {n for n in outputs if n is not None} | set(range(len(program.inputs)))
     statements = _without_dead_draws(pool.statements, pool.types, visible)

@@ -91,3 +91,12 @@ def test_exact_programs_are_exact(program: Program) -> None:
             assert kind.bound is not None
             assert torch.equal(value, value.round())
             assert value.numel() == 0 or float(value.abs().max()) <= kind.bound
+
+
+def test_an_input_written_in_place_is_asked_again() -> None:
+    """`tanh_` of an integer input leaves no integer behind, so the program is not exact."""
+    program = Program(
+        inputs=(Input(shape=(3,), values="integers"),), steps=(Step(op="tanh_", args=(0,)),), outputs=(0,)
+    )
+    assert not resolve_program(program).exact
+    assert resolve_program(msgspec.structs.replace(program, steps=())).exact
