@@ -251,8 +251,11 @@ class _Bench:
         return run_history(side, self.resolved, self.history), count_regions(trace)
 
     def _judge_difference(self, difference: Difference, facts: Facts) -> Verdict:
-        """A difference counts only if the un-graphed function, run again, agrees with itself."""
-        again = run_history(self.side, self.resolved, self.history)
+        """A difference counts only if the un-graphed function, run again, agrees with itself.
+
+        In a process that the target has damaged it could not, and that is the target's doing.
+        """
+        again = self.reference if find_damage() else run_history(self.side, self.resolved, self.history)
         if next(compare_records(self.reference, again), None) is not None:
             evidence = "Thunder without graphs differs from itself when run again"
             return Verdict("incomparable", evidence=evidence, facts=facts)

@@ -37,6 +37,9 @@ MAX_PER_INVARIANT = 3
 MAX_REDUCING = 40.0
 """Seconds after which a shard's further reductions are cut short."""
 
+LEAST_REDUCING = {"direct": 10.0, "jit": 40.0}
+"""Seconds that a reduction gets at least, once begun, by path; most need a tenth of that."""
+
 BATCH = 200
 """Programs drawn from one seed; a shard goes on with the next seed until its budget is used up."""
 
@@ -145,7 +148,9 @@ class Shard:
                 self.outcome.failures[position] = msgspec.structs.replace(known, count=known.count + 1)
                 return
         same = sum(failure.invariant == verdict.invariant for failure in self.outcome.failures)
-        if same >= MAX_PER_INVARIANT or len(self.outcome.failures) >= MAX_FAILURES:
+        enough = same >= MAX_PER_INVARIANT or len(self.outcome.failures) >= MAX_FAILURES
+        # A failure half reduced helps nobody: without the time for it, it is only counted, the first one excepted.
+        if enough or (self.outcome.failures and self._reducing_time() < LEAST_REDUCING["direct"]):
             self.counts["failures not looked into"] += 1
             return
         seconds = time.monotonic() - self.started
@@ -163,9 +168,9 @@ class Shard:
         small = program
         if self.property.reproduce == "jit" and fails_directly(program):
             # The direct path is several times faster; what it finds has to hold through thunder.jit as well.
-            quick = reduce_program(program, fails_directly, seconds=self._reducing_time())
+            quick = reduce_program(program, fails_directly, seconds=LEAST_REDUCING["direct"])
             small = quick if fails(quick) else program
-        small = reduce_program(small, fails, seconds=self._reducing_time())
+        small = reduce_program(small, fails, seconds=LEAST_REDUCING[self.property.reproduce])
         verdict = self.property.judge(small, self.target, self.device)
         kinds = tuple(dict.fromkeys(step.op for step in small.steps))
         for known in self.outcome.failures:
@@ -179,12 +184,12 @@ class Shard:
         self.outcome.failures.append(failure)
 
     def _reducing_time(self) -> float:
-        """Return the seconds that one more reduction may take; a shard full of failures has to end too."""
+        """Return the seconds left for reductions; a shard full of failures has to end too."""
         now = time.monotonic()
         left = MAX_REDUCING - (now - self.started - self.outcome.seconds)
         if self.deadline is not None:
             left = min(left, self.deadline - now)
-        return max(2.0, min(20.0, left))
+        return left
 
     def _script(self, program: Program, verdict: Verdict) -> str:
         """Return a reproducer: around thunder.jit if the failure shows there too, else around a trace built directly.
