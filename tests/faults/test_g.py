@@ -10,7 +10,6 @@ from cgverify.fuzzing import edits
 from cgverify.verifier.contracts import CGVERIFY
 from tests.builders import TraceBuilder
 from tests.cases.build import chain, fuse
-from tests.faults.group_g import GROUP_G
 
 import pytest
 import thunder
@@ -182,14 +181,3 @@ def test_G12_what_is_not_graphed_is_told() -> None:
     text = transform.report().render()
     assert "left out: item: " in text
     assert transform.stats().graphs > 0
-
-
-def test_rows_are_whole() -> None:
-    """Twelve rows, in order, each with a reason and a test of this file that carries its id."""
-    assert [fault.id for fault in GROUP_G] == [f"G{number:02}" for number in range(1, 13)]
-    for fault in GROUP_G:
-        file, _, name = fault.test.partition("::")
-        assert file == "test_g"
-        assert callable(globals()[name])
-        assert f"_{fault.id}_" in name
-        assert fault.why.endswith(".")
