@@ -67,6 +67,7 @@ TABLE = {
     "survey": Allowed(EVERYTHING, torch=True, thunder=True),
     "reproducing": Allowed(EVERYTHING, torch=True),
     "scoring": Allowed(EVERYTHING, thunder=True),
+    "fidelity": Allowed(EVERYTHING, torch=True),
     "loading": Allowed(EVERYTHING, torch=True, thunder=True),
     "cli": Allowed(EVERYTHING, torch=True, thunder=True),
     "doctor": Allowed(EVERYTHING, torch=True, thunder=True),
