@@ -9,6 +9,7 @@ import hashlib
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from cgverify.fuzzing.arguments import make_inputs
 from cgverify.fuzzing.devices import DeviceName, open_device
@@ -31,7 +32,7 @@ PER_OPERATION = 4
 
 _TRIES = 400
 _WHOLES = ((3,), (2, 3), (3, 3), (2, 3, 4), (2, 2, 4, 4), (1, 3), (1,))
-_DTYPES = ("f32", "f32", "f64", "i64", "bool", "bf16", "f16", "i32")
+_DTYPES: tuple[Any, ...] = ("f32", "f32", "f64", "i64", "bool", "bf16", "f16", "i32")
 
 
 def legality_programs(per_operation: int = PER_OPERATION) -> Iterator[tuple[str, Program]]:
@@ -58,7 +59,7 @@ def _try_program(operation: Operation, draws: random.Random) -> Program | None:
         Input(
             shape=draws.choice(shapes),
             dtype=draws.choice(_DTYPES),
-            layout=draws.choice(("contiguous", "contiguous", "contiguous", "transposed", "strided")),  # type: ignore[arg-type]
+            layout=draws.choice(("contiguous", "contiguous", "contiguous", "transposed", "strided")),
             device="cpu" if draws.random() < 0.05 else "cuda",
             values=draws.choice(("normal", "integers")),
         )
