@@ -40,6 +40,7 @@ from thunder.core import devices
 from thunder.core.prims import PrimIDs
 from thunder.core.proxies import NumberProxy, Proxy, TensorProxy
 from thunder.core.symbol import BoundSymbol
+from thunder.executors import torchex
 
 Capturable = Collection[str] | Callable[[BoundSymbol], bool]
 
@@ -103,11 +104,16 @@ def _is_known(op: Op, nested: tuple[BoundSymbol, ...]) -> bool:
 
 
 def _is_known_leaf(bsym: BoundSymbol) -> bool:
-    """A leaf of a fusion is a prim, or an op of the torch executor's vocabulary under its own or its `torch.` name."""
+    """A leaf of a fusion is a prim, or an op of the torch executor's vocabulary.
+
+    That is under its own or its `torch.` name, or one like `nll_loss_backward` that the executor runs under another.
+    """
     if isinstance(bsym.sym.id, PrimIDs):
         return bsym.sym.id not in PRIM_REFUSED
     name = str(bsym.sym.id)
-    return name in CAPTURABLE or name.rpartition(".")[2] in CAPTURABLE
+    executed = torchex.ex.implmap.get(name)
+    known = {name, name.rpartition(".")[2], executed.symbol.id if executed and executed.symbol else name}
+    return not known.isdisjoint(CAPTURABLE)
 
 
 def _is_vouched(op: Op, capturable: Capturable) -> bool:

@@ -146,3 +146,14 @@ def test_an_op_that_only_reads_is_not_opaque() -> None:
     build.op("item", build.op("sum", build["x"], None, False, dtype=None))
     found = last_effects(build)
     assert (found.writes, found.random, found.opaque) == ((), False, False)
+
+
+@pytest.mark.parametrize("name", ["nll_loss_backward", "adaptive_avg_pool2d_backward"])
+def test_a_fusion_may_name_an_op_otherwise_than_the_executor(name: str) -> None:
+    """A leaf of a fused backward that the torch executor runs under another id is known all the same."""
+    build = TraceBuilder("g", "x")
+    result = build.op("mul", build["g"], build["x"])
+    leaf = Symbol(name, id=name, is_prim=True).bind(build["g"], build["x"], output=result)
+    fused = Symbol("TorchCompile0", is_fusion=True, executor=thunder.get_executor("torchcompile_xentropy"))
+    build.trace.bound_symbols[2:] = [fused.bind(build["g"], build["x"], output=[result], subsymbols=(leaf,))]
+    assert last_effects(build).barrier is None
