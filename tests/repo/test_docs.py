@@ -113,7 +113,7 @@ def test_commands_in_prose_exist(page: Path) -> None:
     """Each ``cgverify COMMAND`` and each ``--cgverify-option`` that a page shows as code exists."""
     commands = {
         command.name or command.callback.__name__ for command in cli.app.registered_commands if command.callback
-    }
+    } | {group.name for group in cli.app.registered_groups}
     options = (ROOT / "cgverify/fuzzing/pytest_plugin.py").read_text()
     for span in code_spans(page.read_text()):
         used = re.match(r"(?:\$ )?(?:python -m )?cgverify ([a-z]\w*)", span)

@@ -1,0 +1,48 @@
+"""``cgverify reproduce``: run one failure again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cgverify.commands.options import (
+    STANDARD_OUTPUT,
+    CommandError,
+    Device,
+    JsonOption,
+    one_line_errors,
+    write_json,
+)
+
+import typer
+
+EXIT_CODES = {"ok": 0, "fail": 1, "incomparable": 2}
+
+
+def reproduce(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A program file (.json) or a reproducer script (.py).")],
+    target: Annotated[
+        str | None, typer.Option(help="For a program file: cgverify (default), thunder, none, module:attribute.")
+    ] = None,
+    device: Annotated[Device | None, typer.Option(help="For a program file: auto (default), emulated, cuda.")] = None,
+    json_file: JsonOption = None,
+) -> int:
+    """Run one failure again: 0 it does not show, 1 it does, 2 it cannot run here."""
+    from cgverify.loading import CheckError
+    from cgverify.reproducing import reproduce_program, reproduce_script
+
+    with one_line_errors(CheckError):
+        if file.endswith(".py"):
+            if target or device or json_file:
+                raise CommandError(
+                    f"{file} is a script with a target and a device of its own: drop --target, --device and --json"
+                )
+            return reproduce_script(file)
+        found = reproduce_program(file, target=target or "cgverify", device=(device or Device.auto).value)
+    verdict = found.verdict
+    if json_file is not None:
+        told = {"status": verdict.status, "oracle": found.oracle, "invariant": verdict.invariant}
+        write_json("reproduction", {**told, "evidence": verdict.evidence, "source": found.source}, json_file)
+    if json_file != STANDARD_OUTPUT:
+        print(found.source)
+        print(f"{verdict.status}: {found.oracle}: {verdict.invariant} {verdict.evidence}".rstrip())
+    return EXIT_CODES[verdict.status]
