@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from cgverify.fuzzing.coverage import Coverage
+
 import msgspec
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """An example that a process was running when it ended, and what came of running it again.
+
+    Attributes:
+        property: what was being judged.
+        source: the program as Python.
+        status: the verdict now: `ok`, `fail` or `incomparable`.
+        evidence: what the verdict says, empty if it is `ok`.
+        cause: what ended: the `process` that had written the journal, or the `child` that ran the program.
+    """
+
+    property: str
+    source: str
+    status: str
+    evidence: str
+    cause: str
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -40,7 +60,10 @@ class Outcome(msgspec.Struct):
             ...).
         failures: the distinct failures.
         base_faults: examples of programs on which Thunder without graphs differs from eager, and why.
-        hashes: a hash over all programs drawn, in order: two runs that agree drew the same programs.
+        hashes: hash of the set of programs judged; those of shards add up (see :mod:`cgverify.fuzzing.hashes`).
+        coverage: operations, pairs and features met.
+        recovered: examples that an earlier process or a child was running when it ended, run again.
+        children: child processes that were started.
     """
 
     property: str
@@ -50,3 +73,6 @@ class Outcome(msgspec.Struct):
     failures: list[Failure] = []
     base_faults: list[str] = []
     hashes: str = ""
+    coverage: Coverage = Coverage()
+    recovered: list[Recovered] = []
+    children: int = 0
