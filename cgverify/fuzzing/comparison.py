@@ -7,6 +7,7 @@ kernels: an error against float64 of at most three times eager's own. NaN equals
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -19,6 +20,7 @@ from cgverify.fuzzing.invariants import (
     MissingError,
     UnexpectedError,
     WrongAliasing,
+    WrongError,
     WrongGenerator,
     WrongGradient,
     WrongMetadata,
@@ -53,32 +55,64 @@ class Difference:
 def compare_records(reference: Record, tested: Record, *, metadata: bool = True) -> Iterator[Difference]:
     """Yield every difference, call by call, then gradients, then results still held.
 
-    `metadata=False` leaves out strides, requires_grad and aliasing, in which Thunder legitimately differs from eager.
+    `metadata=False` leaves out strides, requires_grad, aliasing and the texts of errors, in which Thunder legitimately
+    differs from eager.
     """
-    for number, (expected, found) in enumerate(zip(reference.calls, tested.calls, strict=False)):
+    for number, (expected, found) in enumerate(zip_longest(reference.calls, tested.calls)):
+        if expected is None or found is None:
+            made = f"{len(tested.calls)} calls are made instead of {len(reference.calls)}"
+            yield Difference(UnexpectedError if found is None else MissingError, number, -1, made)
+            return
         if expected.error or found.error:
-            yield from _compare_errors(number, expected, found)
+            yield from _compare_errors(number, expected, found, metadata)
             return
         yield from _compare_call(number, expected, found, metadata)
-    for (call, expected_grads), (_, found_grads) in zip(reference.gradients, tested.gradients, strict=False):
-        for place, (a, b) in enumerate(zip(expected_grads, found_grads, strict=True)):
-            if (a.kind, a.dtype, a.shape, a.bits) != (b.kind, b.dtype, b.shape, b.bits):
-                yield _content(WrongGradient, call, place, f"gradient of input {place}", a, b)
-    for (call, place, a), (_, _, b) in zip(reference.held, tested.held, strict=False):
-        if a.bits != b.bits:
-            yield _content(HeldResultChanged, call, place, f"result {place}, still held at the end,", a, b)
+    yield from _compare_gradients(reference, tested)
+    yield from _compare_held(reference, tested)
 
 
-def _compare_errors(number: int, expected: CallRecord, found: CallRecord) -> Iterator[Difference]:
-    if found.error and not expected.error:
+def _compare_errors(number: int, expected: CallRecord, found: CallRecord, texts: bool) -> Iterator[Difference]:
+    if not expected.error:
         yield Difference(UnexpectedError, number, -1, f"raises {found.error}")
-    elif expected.error and not found.error:
+    elif not found.error:
         yield Difference(MissingError, number, -1, f"returns, where the reference raises {expected.error}")
+    elif texts and _without_addresses(expected.error) != _without_addresses(found.error):
+        yield Difference(WrongError, number, -1, f"raises {found.error} instead of {expected.error}")
+
+
+def _without_addresses(text: str) -> str:
+    """Leave out what differs from run to run: addresses, and the numbers in generated names."""
+    return re.sub(r"0x[0-9a-f]+|(?<=[a-z_])[0-9]+", "", text)
+
+
+def _compare_gradients(reference: Record, tested: Record) -> Iterator[Difference]:
+    for expected, found in zip_longest(reference.gradients, tested.gradients):
+        if expected is None or found is None or expected[0] != found[0]:
+            calls = [[call for call, _ in record.gradients] for record in (tested, reference)]
+            call = (expected or found)[0]
+            yield Difference(WrongGradient, call, -1, f"backward runs for the calls {calls[0]} instead of {calls[1]}")
+            return
+        for place, (a, b) in enumerate(zip(expected[1], found[1], strict=True)):
+            if (a.kind, a.dtype, a.shape, a.bits) != (b.kind, b.dtype, b.shape, b.bits):
+                yield _content(WrongGradient, expected[0], place, f"gradient of input {place}", a, b)
+
+
+def _compare_held(reference: Record, tested: Record) -> Iterator[Difference]:
+    for expected, found in zip_longest(reference.held, tested.held):
+        if expected is None or found is None or expected[:2] != found[:2]:
+            held = f"{len(tested.held)} tensors are held at the end instead of {len(reference.held)}"
+            yield Difference(WrongMetadata, (expected or found)[0], -1, held)
+            return
+        call, place, a = expected
+        if a.bits != found[2].bits:
+            yield _content(HeldResultChanged, call, place, f"result {place}, still held at the end,", a, found[2])
 
 
 def _compare_call(number: int, expected: CallRecord, found: CallRecord, metadata: bool) -> Iterator[Difference]:
     for place, (a, b) in enumerate(zip(expected.inputs, found.inputs, strict=True)):
-        if a.bits != b.bits:
+        if seen := _compare_metadata(a, b, metadata):
+            yield Difference(WrongMetadata, number, place, f"input {place} has {seen} after the call", a, b)
+        elif a.bits != b.bits:
             yield _content(LostWrite, number, place, f"input {place} after the call", a, b)
     for place, (a_, b_) in enumerate(zip_longest(expected.results, found.results)):
         if a_ is None or b_ is None:

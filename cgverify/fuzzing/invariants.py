@@ -63,6 +63,12 @@ class MissingError(Broken):
     name = "missing-error"
 
 
+class WrongError(Broken):
+    """A call raises something else than the un-graphed function does."""
+
+    name = "wrong-error"
+
+
 class TransformFailed(Broken):
     """The transform itself raises."""
 

@@ -158,6 +158,55 @@ def test_generator_and_aliasing() -> None:
     assert (moved.invariant.name, shared.invariant.name) == ("wrong-generator", "wrong-aliasing")
 
 
+@pytest.mark.parametrize(
+    ("expected", "found", "invariant"),
+    [
+        ("", "KeyError: 'a'", "unexpected-error"),
+        ("KeyError: 'a'", "", "missing-error"),
+        ("KeyError: 'a'", "ValueError: 'a'", "wrong-error"),
+        ("ValueError: too few", "ValueError: too many", "wrong-error"),
+        ("ValueError: t12 at 0x7f", "ValueError: t3 at 0x80", None),
+    ],
+)
+def test_errors_are_compared(expected: str, found: str, invariant: str | None) -> None:
+    """Two calls that raise are equal only if they raise the same; addresses and numbers of names do not count."""
+    value = torch.ones(2)
+    difference = next(compare_records(record(value, error=expected), record(value, error=found)), None)
+    assert (difference.invariant.name if difference else None) == invariant
+
+
+def test_what_one_side_does_not_have_is_a_difference() -> None:
+    """A call, a backward or a held result that only one side has is reported, and so is another order of backwards."""
+    value = torch.ones(2)
+    seen = take_snapshots([value])
+    whole = record(value)
+    whole.gradients = [(0, seen), (1, seen)]
+    swapped = record(value)
+    swapped.gradients = [(1, seen), (0, seen)]
+    fewer_calls, nothing_held, no_gradient = record(value), record(value), record(value)
+    fewer_calls.calls, nothing_held.held = [], []
+    nothing_held.gradients = whole.gradients
+    for one, other, invariant in (
+        (whole, fewer_calls, "unexpected-error"),
+        (fewer_calls, whole, "missing-error"),
+        (whole, no_gradient, "wrong-gradient"),
+        (whole, swapped, "wrong-gradient"),
+        (whole, nothing_held, "wrong-metadata"),
+    ):
+        difference = next(compare_records(one, other), None)
+        assert difference is not None
+        assert difference.invariant.name == invariant
+
+
+def test_inputs_that_change_shape_are_a_difference() -> None:
+    """What a call does to the layout of its inputs counts, not only to their contents."""
+    base = record(torch.ones(2), inputs=take_snapshots([torch.ones(2, 3)]))
+    turned = record(torch.ones(2), inputs=take_snapshots([torch.ones(3, 2).t()]))
+    difference = next(compare_records(base, turned), None)
+    assert difference is not None
+    assert (difference.invariant.name, difference.place) == ("wrong-metadata", 0)
+
+
 def test_relate() -> None:
     """Views overlap at their offsets; separate tensors do not."""
     base = torch.zeros(6)
