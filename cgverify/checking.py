@@ -9,7 +9,7 @@ This is the work behind ``cgverify check``; each thing that stops it is a :class
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +48,21 @@ class Checked:
         return all(report.ok for report in self.reports)
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a transform made of a function.
+
+    Attributes:
+        subject: what was compiled, such as ``model.py:step under cgverify on emulated``.
+        pairs: the (before, after) traces, in the order in which Thunder asked.
+        transform: the transform that was watched.
+    """
+
+    subject: str
+    pairs: tuple[tuple[TraceCtx, TraceCtx], ...]
+    transform: Transform
+
+
 class Recorder(Transform):
     """Runs another transform, keeps what it was given and what it made of it, and changes nothing.
 
@@ -80,7 +95,20 @@ class Recorder(Transform):
 def check_function(
     location: str, *, target: str = "cgverify", inputs: str | None = None, device: str = "auto"
 ) -> Checked:
-    """Verify what ``target`` makes of a function.
+    """Verify what ``target`` makes of a function; see `watch_function` for the arguments.
+
+    Raises:
+        CheckError: something is missing or cannot be run.
+    """
+    watched = watch_function(location, target=target, inputs=inputs, device=device)
+    regions = sum(count_regions(after) for _, after in watched.pairs)
+    return Checked(watched.subject, tuple(verify_pairs(watched.pairs)), regions)
+
+
+def watch_function(
+    location: str, *, target: str = "cgverify", inputs: str | None = None, device: str = "auto"
+) -> Watched:
+    """Compile a function under a transform, whose rewrites are kept and not executed.
 
     Args:
         location: ``FILE.py:FUNC``; the arguments come from ``FUNC_inputs(device)`` in the same file.
@@ -98,12 +126,11 @@ def check_function(
     module = load_file(path)
     function = load_function(module, name, path)
     with open_device(device) as device_name:
-        recorder = Recorder(load_target(target, module))
+        transform = load_target(target, module)
+        recorder = Recorder(transform)
         arguments = make_inputs(inputs) if inputs is not None else load_inputs(module, name, path)
         _compile(function, arguments, recorder, location, target)
-        reports = tuple(_verify(recorder.pairs))
-    regions = sum(count_regions(after) for _, after in recorder.pairs)
-    return Checked(f"{location} under {target} on {device_name}", reports, regions)
+    return Watched(f"{location} under {target} on {device_name}", tuple(recorder.pairs), transform)
 
 
 @contextmanager
@@ -152,7 +179,7 @@ def _raised_by(error: BaseException, recorder: Recorder) -> bool:
     return False
 
 
-def _verify(pairs: list[tuple[TraceCtx, TraceCtx]]) -> Iterator[Report]:
+def verify_pairs(pairs: Sequence[tuple[TraceCtx, TraceCtx]]) -> Iterator[Report]:
     """Verify each forward trace alone, or together with the backward trace that Thunder sent after it."""
     waiting: tuple[TraceCtx, TraceCtx] | None = None
     for pair in pairs:
