@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cgverify.diagnostics import Diagnostic, Report, VerificationError
     from cgverify.fuzzing.program import ProgramError
     from cgverify.guarding import PassReport, Verified, assert_verified, verify_each
+    from cgverify.plugin import ReduceOverhead
     from cgverify.thunder_compat import UnsupportedVersionError
     from cgverify.verifier import contracts, verify, verify_pair
 
@@ -28,6 +29,7 @@ __all__ = [
     "Diagnostic",
     "PassReport",
     "ProgramError",
+    "ReduceOverhead",
     "Report",
     "UnsupportedVersionError",
     "VerificationError",
@@ -49,6 +51,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "Diagnostic": ("cgverify.diagnostics", "Diagnostic"),
     "PassReport": ("cgverify.guarding", "PassReport"),
     "ProgramError": ("cgverify.fuzzing.program", "ProgramError"),
+    "ReduceOverhead": ("cgverify.plugin", "ReduceOverhead"),
     "Report": ("cgverify.diagnostics", "Report"),
     "UnsupportedVersionError": ("cgverify.thunder_compat", "UnsupportedVersionError"),
     "VerificationError": ("cgverify.diagnostics", "VerificationError"),

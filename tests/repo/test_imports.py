@@ -17,7 +17,7 @@ import pytest
 PACKAGE = Path(cgverify.__file__).parent
 
 # What a user of the package may import, and so may the fuzzer.
-PUBLIC = frozenset({"cgverify", "api", "diagnostics", "emulation", "thunder_compat", "verifier"})
+PUBLIC = frozenset({"cgverify", "api", "diagnostics", "emulation", "thunder_compat", "verifier", "watching"})
 EVERYTHING = frozenset(path.stem for path in PACKAGE.iterdir())
 
 
@@ -41,7 +41,10 @@ class Allowed:
 FACTS = frozenset({"ir", "plan", "diagnostics"})
 
 # The modules of the verifier that derive facts about ops: the package `semantics`.
-SEMANTICS = frozenset({"semantics", "facts", "lowering", "proxies", "signatures"})
+SEMANTICS = frozenset({"semantics", "facts", "lowering", "proxies", "scalars", "signatures"})
+
+# The passes of the transform that look into bound symbols or make them.
+PASSES = frozenset({"effects", "tables", "emit", "driver", "roles", "scalars"})
 
 # Modules of the fuzzer that break things from inside, and what they have to reach for it.
 BRIDGES = {
@@ -55,7 +58,9 @@ TABLE = {
     "ir": Allowed(thunder=True),
     "plan": Allowed(),
     "diagnostics": Allowed(),
-    "transform": Allowed(FACTS, torch=True, thunder=frozenset({"effects", "tables", "emit", "driver", "roles"})),
+    "transform": Allowed(
+        FACTS, torch=True, thunder=frozenset({"effects", "tables", "emit", "driver", "roles", "scalars"})
+    ),
     "runtime": Allowed(frozenset({"plan", "diagnostics"}), torch=True),
     "emulation": Allowed(torch=True),
     "verifier": Allowed(FACTS, torch=SEMANTICS, thunder=SEMANTICS),
@@ -65,14 +70,18 @@ TABLE = {
     "checking": Allowed(EVERYTHING, torch=True, thunder=True),
     "guarding": Allowed(EVERYTHING, thunder=True),
     "plugin": Allowed(frozenset({"api"}), thunder=True),
-    "recipes": Allowed(PUBLIC, torch=True, thunder=True),
+    "recipes": Allowed(PUBLIC | {"checking", "loading"}, torch=True, thunder=True),
     "survey": Allowed(EVERYTHING, torch=True, thunder=True),
     "reproducing": Allowed(EVERYTHING, torch=True),
     "scoring": Allowed(EVERYTHING, thunder=True),
+    "alarms": Allowed(EVERYTHING, torch=True, thunder=True),
+    "watching": Allowed(thunder=True),
     "fidelity": Allowed(EVERYTHING, torch=True),
     "loading": Allowed(EVERYTHING, torch=True, thunder=True),
     "cli": Allowed(frozenset({"commands"})),
     "commands": Allowed(EVERYTHING),
+    "progress": Allowed(),
+    "report": Allowed(EVERYTHING, torch=False, thunder=False),
     "doctor": Allowed(EVERYTHING, torch=True, thunder=True),
     "cgverify": Allowed(EVERYTHING),
     "__main__": Allowed(frozenset({"cli"})),
