@@ -20,7 +20,7 @@ from thunder.core.prims import PrimIDs
 from thunder.core.proxies import Proxy, TensorProxy
 from thunder.core.pytree import tree_flatten
 from thunder.core.symbol import BoundSymbol
-from thunder.core.trace import TraceCtx, tracectx
+from thunder.core.trace import TraceCtx, TraceTag, tracectx
 
 OpIndex = NewType("OpIndex", int)
 
@@ -142,6 +142,14 @@ class TraceView:
         """The RETURN, wherever it stands; None in a trace without one."""
         return next((op for op in reversed(self.ops) if op.kind is OpKind.RETURN), None)
 
+    @cached_property
+    def handed_out(self) -> frozenset[str]:
+        """Names that the caller gets: of a forward trace what stands beside the values saved for the backward."""
+        args: tuple[Any, ...] = () if self.return_op is None else self.return_op.bsym.args
+        if len(args) == 2 and isinstance(args[0], dict) and "flat_args" in args[0]:
+            return frozenset(flat_names(args[0]))
+        return frozenset(self.returned)
+
     def text(self, op: Op) -> str:
         """The op's first line as the trace prints it (cut to 160 characters)."""
         return op_text(self.trace, op.bsym)
@@ -208,6 +216,11 @@ def op_text(trace: TraceCtx, bsym: BoundSymbol, limit: int = 160) -> str:
         (line.strip() for line in lines if line.strip() and not line.strip().startswith("#")), str(bsym.sym.name)
     )
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def is_backward(trace: TraceCtx) -> bool:
+    """Whether the trace is a backward trace: tagged so, or taking lists of saved tensors and cotangents apart."""
+    return TraceTag.BACKWARD in trace.tags or any(b.sym.id is PrimIDs.UNPACK_SEQUENCE for b in trace.bound_symbols)
 
 
 def flat_names(tree: Any) -> tuple[str, ...]:

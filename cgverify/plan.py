@@ -18,9 +18,10 @@ class InputRole(Enum):
 
 
 class OutputRole(Enum):
-    """What a region's output may be to the caller; which of the two it is shows at capture."""
+    """What a region's output may be; which of the possible it is shows at capture."""
 
     FRESH = "fresh"  # memory of the graph: the caller gets a copy in memory of its own
+    LENT = "lent"  # the caller never gets it, it is saved or used later: stays in graph memory while somebody holds it
     MAY_ALIAS_INPUT = (
         "may-alias-input"  # perhaps an input or a view of one: the caller then gets a view of its own tensor
     )
@@ -93,6 +94,25 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceScalar:
+    """An argument that is read on the device: the 0-d tensor instead of the Python number that `item` made of it.
+
+    Attributes:
+        op: the reader's index in the trace before the transform.
+        symbol: the reader's symbol's name.
+        number: name of the number that it reads there.
+        tensor: name of the tensor that it reads instead.
+        source: `file:line` of the user's code, where known.
+    """
+
+    op: int
+    symbol: str
+    number: str
+    tensor: str
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CapturePlan:
     """The full claim for one trace.
 
@@ -100,8 +120,10 @@ class CapturePlan:
         trace: name of the generated function (`computation`, `backward_fn`).
         regions: in execution order.
         left_out: in the order of the original trace.
+        scalars: arguments that are read on the device, in the order of the original trace.
     """
 
     trace: str
     regions: tuple[Region, ...]
     left_out: tuple[LeftOut, ...]
+    scalars: tuple[DeviceScalar, ...] = ()

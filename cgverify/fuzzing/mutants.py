@@ -14,20 +14,22 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 from unittest import mock
 
 from cgverify.api import CUDAGraphTransform
 from cgverify.ir import Op, TraceView
-from cgverify.plan import InputRole, Region
+from cgverify.plan import Region
 from cgverify.runtime import graph as graph_module
 from cgverify.runtime import pool as pool_module
 from cgverify.runtime import region as region_module
-from cgverify.runtime.graph import CapturedGraph, Result
+from cgverify.runtime import results as results_module
+from cgverify.runtime.graph import CapturedGraph
 from cgverify.runtime.guards import Refusal, describe
 from cgverify.runtime.region import GraphedRegion
+from cgverify.runtime.results import Result
 from cgverify.transform import driver, effects, emit, partition
 from cgverify.transform.effects import Effects
 from cgverify.transform.tables import CAPTURABLE
@@ -104,8 +106,8 @@ _sources = CapturedGraph._sources
 _graph_replay = CapturedGraph.replay
 _region_replay = GraphedRegion._replay
 _ungraphed = GraphedRegion._ungraphed
-_view_of_block = graph_module._view_of_block
-_view_of_fresh = graph_module._view_of_fresh
+_view_of_block = results_module._view_of_block
+_view_of_fresh = results_module._view_of_fresh
 
 # ------------------------------------------------------------------------------------ faults of the rewrite
 
@@ -237,9 +239,8 @@ class LostWrite(Mutant):
     in_call = ((region_module, "CapturedGraph", _NothingWrittenBack),)
 
 
-def _describe_without_addresses(region: Region, args: Sequence[torch.Tensor], copied: frozenset[int]) -> Hashable:
-    every = frozenset(k for k, entry in enumerate(region.inputs) if entry.role is InputRole.STATIC)
-    return describe(region, args, copied | every)
+def _describe_without_addresses(args: Sequence[torch.Tensor], in_place: Collection[int]) -> Hashable:
+    return describe(args, ())
 
 
 class UnguardedStaticInput(Mutant):
@@ -251,9 +252,7 @@ class UnguardedStaticInput(Mutant):
 class UnguardedStrides(Mutant):
     """Calls that differ in strides alone share a graph."""
 
-    in_call = (
-        (region_module, "describe", lambda region, args, copied: tuple((arg.dtype, arg.size()) for arg in args)),
-    )
+    in_call = ((region_module, "describe", lambda args, in_place: tuple((arg.dtype, arg.size()) for arg in args)),)
 
 
 def _three_warm_ups(region: GraphedRegion, args: Sequence[torch.Tensor], refusal: Refusal) -> list[torch.Tensor]:
@@ -287,7 +286,7 @@ class StillGenerator(Mutant):
 class DetachedView(Mutant):
     """A result that is an input or a view of one is copied: it no longer follows the caller's tensor."""
 
-    in_call = ((graph_module, "_alias_of_input", lambda result, buffers: None),)
+    in_call = ((results_module, "_alias_of_input", lambda result, buffers: None),)
 
 
 def _copied_view_of_block(position: int, result: torch.Tensor, start: int) -> Result:
@@ -304,8 +303,8 @@ class SeparatedResults(Mutant):
     """Results that share memory get memory of their own each."""
 
     in_call = (
-        (graph_module, "_view_of_block", _copied_view_of_block),
-        (graph_module, "_view_of_fresh", _copied_view_of_fresh),
+        (results_module, "_view_of_block", _copied_view_of_block),
+        (results_module, "_view_of_fresh", _copied_view_of_fresh),
     )
 
 

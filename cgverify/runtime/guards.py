@@ -6,12 +6,12 @@ a graph. Two calls with equal keys may share a graph. `find_refusal` names what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from enum import Enum
 from functools import partial
 from typing import Any
 
-from cgverify.plan import InputRole, Region
+from cgverify.plan import Region
 from cgverify.runtime.layout import ALIGNMENT, alignment, byte_range, may_overlap_itself
 
 import torch
@@ -30,6 +30,7 @@ class Refusal(Enum):
     UNSUPPORTED_ALIAS = "a result is a view of an input under another dtype"
     HIDDEN_WRITE = "an op writes an input although nothing in the trace says so"
     EMPTY = "the region launches no device work for arguments of this description"
+    LENT = "the replay would overwrite graph memory that somebody still holds: several forwards before a backward, say"
     CAPTURE_FAILED = "the capture failed"
     CHECK_FAILED = "the first replay differed from the un-graphed body"
 
@@ -67,18 +68,16 @@ def _has_written_overlap(region: Region, args: Sequence[torch.Tensor]) -> bool:
     return False
 
 
-def describe(region: Region, args: Sequence[torch.Tensor], copied: frozenset[int]) -> Hashable:
+def describe(args: Sequence[torch.Tensor], in_place: Collection[int]) -> Hashable:
     """The key of an entry.
 
     Args:
-        region: the plan.
         args: one tensor per input.
-        copied: positions of static inputs that are treated as copied ones, because their address did not stay.
+        in_place: positions of the inputs that are read where they lie.
     """
     parts: list[Hashable] = [numerics()]
-    for position, (entry, arg) in enumerate(zip(region.inputs, args, strict=True)):
-        in_place = entry.role is InputRole.STATIC and position not in copied
-        place = arg.data_ptr() if in_place else arg.data_ptr() % ALIGNMENT
+    for position, arg in enumerate(args):
+        place = arg.data_ptr() if position in in_place else arg.data_ptr() % ALIGNMENT
         parts.append((arg.dtype, arg.size(), arg.stride(), place))
     return tuple(parts)
 
@@ -87,18 +86,17 @@ class EntryGuard:
     """A cheap check that a call fits the entry of an earlier one; its no is no verdict, only a reason to look closely.
 
     Types, dtypes, devices, sizes, strides and lazy bits of all arguments are compared in one call into torch: dynamo's
-    own tensor guard. What it does not see is checked here: addresses (of static inputs exactly, of copied ones modulo
-    the alignment), overlap of written inputs, and the switches in `numerics`.
+    own tensor guard. What it does not see is checked here: addresses (of inputs read in place exactly, of copied ones
+    modulo the alignment), overlap of written inputs, and the switches in `numerics`.
 
     Args:
         region: the plan.
         args: the arguments of a call that was graphed.
-        copied: positions of static inputs that are treated as copied ones.
+        in_place: positions of the inputs that are read where they lie.
     """
 
-    def __init__(self, region: Region, args: Sequence[torch.Tensor], copied: frozenset[int]) -> None:
-        static = [entry.role is InputRole.STATIC and k not in copied for k, entry in enumerate(region.inputs)]
-        self._masks = [-1 if stays else ALIGNMENT - 1 for stays in static]
+    def __init__(self, region: Region, args: Sequence[torch.Tensor], in_place: Collection[int]) -> None:
+        self._masks = [-1 if k in in_place else ALIGNMENT - 1 for k in range(len(args))]
         self._places = [arg.data_ptr() & mask for arg, mask in zip(args, self._masks, strict=True)]
         self._numerics = numerics()
         self._layouts = _tensor_guards(args)

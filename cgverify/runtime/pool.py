@@ -16,7 +16,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span
+from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span, storage_address
+from cgverify.runtime.leases import Lender, prune
 
 import torch
 
@@ -37,14 +38,20 @@ class Turn:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self.stream = torch.cuda.current_stream(device)
-        self._raw: int = self.stream.cuda_stream
+        self.handle: int = self.stream.cuda_stream
 
-    def take(self) -> None:
-        """Orders what this thread's current stream does next after everything enqueued by the last call."""
-        if torch._C._cuda_getCurrentRawStream(self._device.index) != self._raw:
+    def take(self) -> int:
+        """Orders what this thread's current stream does next after everything enqueued by the last call.
+
+        Returns:
+            The current stream's handle.
+        """
+        raw = torch._C._cuda_getCurrentRawStream(self._device.index)
+        if raw != self.handle:
             stream = torch.cuda.current_stream(self._device)
             stream.wait_stream(self.stream)
-            self.stream, self._raw = stream, stream.cuda_stream
+            self.stream, self.handle = stream, stream.cuda_stream
+        return raw
 
 
 _turns: weakref.WeakValueDictionary[tuple[torch.device, int], Turn] = weakref.WeakValueDictionary()
@@ -56,12 +63,15 @@ class Pool:
     """One exclusion domain: device memory of graphs that never run at the same time.
 
     Graphs of one pool use the same scratch memory, and the same static buffers where those are large enough. That is
-    safe because nothing stays live in the pool between calls: under the lock, each call copies in, replays and copies
-    out, ordered on the device after the call before it (`turn`).
+    safe because nothing stays live in the pool between calls but what is lent: under the lock, each call copies in,
+    replays and copies out, ordered on the device after the call before it (`turn`). Leases keep the graphs that may
+    overwrite them from replaying (`leases`).
 
     Attributes:
         device: where the memory is.
-        turn: to be taken before anything of the pool is used.
+        turn: the order of calls on the device.
+        serial: captures so far, and so the number of the last graph captured.
+        lenders: graphs that keep results, and closed ones whose leases are out, in the order of their captures.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -70,8 +80,41 @@ class Pool:
         with torch.cuda.device(device):
             self._capture_stream = torch.cuda.Stream()
         self.turn = _turns.setdefault((device, self._capture_stream.cuda_stream), Turn(device))
+        self.serial = 0
+        self.lenders: list[Lender] = []
         self._stores: list[torch.Tensor] = []
         self._graphs = 0
+        self._readers: dict[int, torch.cuda.Stream] = {}  # by handle: where leases were handed out and may be read
+
+    def take_turn(self) -> None:
+        """To be called before anything of the pool is used; see `Turn.take`.
+
+        Un-graphed work that read a lease is no call: it was enqueued on the stream that got the lease, so that stream
+        is waited for as well.
+        """
+        raw = self.turn.take()
+        readers = self._readers
+        if readers and (len(readers) > 1 or raw not in readers):
+            for handle, stream in readers.items():
+                if handle != raw:
+                    self.turn.stream.wait_stream(stream)
+            if not any(lender.is_out() for lender in self.lenders):
+                readers.clear()
+
+    def note_reader(self) -> None:
+        """Says that the call whose turn it is hands out leases."""
+        self._readers[self.turn.handle] = self.turn.stream
+
+    def lend(self, lender: Lender, kept: Sequence[torch.Tensor]) -> None:
+        """Lets the lender lend these results of the graph captured last, each alone in its storage."""
+        prune(self.lenders)
+        lender.open(self.serial, kept)
+        self.lenders.append(lender)
+
+    def is_lent(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor lies on a storage that a graph of this pool keeps."""
+        address = storage_address(tensor)
+        return any(lender.keeps(address) for lender in self.lenders)
 
     def buffers_like(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Static buffers for one graph: uninitialised, with each tensor's size, strides, dtype and alignment.
@@ -120,7 +163,7 @@ class Pool:
         graph = torch.cuda.CUDAGraph()
         caller = torch.cuda.current_stream(self.device)
         stream = self._capture_stream
-        self.turn.take()
+        self.take_turn()
         stream.wait_stream(caller)
         try:
             with torch.cuda.stream(stream), _garbage_collection_paused():
@@ -143,11 +186,13 @@ class Pool:
             self._forget_handle_of_no_graph()
             raise EmptyCaptureError
         self._graphs += 1
+        self.serial += 1
         return graph, results
 
     def dispose(self, graph: torch.cuda.CUDAGraph) -> None:
         """Gives a graph's memory back, now or, while somebody captures, later; the stores go with the last graph."""
         self._graphs -= 1
+        prune(self.lenders)
         stores: list[torch.Tensor] = []
         if not self._graphs:
             stores, self._stores = self._stores, []

@@ -20,9 +20,11 @@ from typing import Any
 from cgverify.plan import InputRole, Region
 from cgverify.runtime.cache import EntryCache, EntryKey
 from cgverify.runtime.check import copies_of, put_right
-from cgverify.runtime.graph import Body, CapturedGraph, CaptureRefusedError
+from cgverify.runtime.graph import Body, CapturedGraph
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
+from cgverify.runtime.leases import Lender, Lending
 from cgverify.runtime.pool import LOCK, EmptyCaptureError, Pool
+from cgverify.runtime.results import CaptureRefusedError
 from cgverify.runtime.stats import RuntimeStats, Tally
 
 import torch
@@ -35,6 +37,8 @@ NVTX = "NVTX_INJECTION64_PATH" in os.environ
 ADDRESSES_BEFORE_COPY = 2
 """How many addresses a static input may show before it is copied like any other."""
 
+RENEWALS = 2
+"""How many graphs of a region give way to leases of others before those others stop lending."""
 
 RECENT = 4
 """How many entries a region recognises by a cheap check, the last one looked up first."""
@@ -60,13 +64,25 @@ class Runtime:
             self._pools[device] = Pool(torch.device(device))
         return self._pools[device]
 
+    def is_lent(self, device: str, tensor: torch.Tensor) -> bool:
+        """Whether the tensor lies on graph memory that a graph on this device keeps."""
+        pool = self._pools.get(device)
+        return pool is not None and pool.is_lent(tensor)
+
     def stats(self) -> RuntimeStats:
         """Counts since the transform was made, and what is held now."""
         with LOCK:
             graphs = list(self.cache.graphs())
             tally = self.tally
-            held = sum(graph.bytes_held for graph in graphs)
-            return RuntimeStats(tally.captures, tally.replays, tally.copies, dict(tally.ungraphed), len(graphs), held)
+            return RuntimeStats(
+                tally.captures,
+                tally.replays,
+                tally.copies,
+                dict(tally.ungraphed),
+                len(graphs),
+                sum(graph.bytes_held for graph in graphs),
+                tally.leases,
+            )
 
     def reset(self) -> None:
         """Drops every graph and its memory; each entry starts again with an un-graphed call."""
@@ -104,10 +120,12 @@ class GraphedRegion:
         self._runtime = runtime
         self._token = object()
         self._addresses: defaultdict[int, set[int]] = defaultdict(set)
-        self._copied: frozenset[int] = frozenset()
         self._warm_threads = threading.local()
         self._recent: tuple[_Recent, ...] = ()
-        self._static = [k for k, entry in enumerate(plan.inputs) if entry.role is InputRole.STATIC]
+        self._lending = Lending()
+        self._static = {k for k, entry in enumerate(plan.inputs) if entry.role is InputRole.STATIC}
+        # a written input stays copied wherever it lies: a lease may be read again, by a second backward
+        self._only_read = {k for k, entry in enumerate(plan.inputs) if not entry.written} - self._static
         self.__name__ = plan.name
         weakref.finalize(self, runtime.drop, self._token).atexit = False
 
@@ -125,8 +143,10 @@ class GraphedRegion:
                 if entry.guard.admits(args):
                     with LOCK:
                         graph = self._runtime.cache.graph(entry.key)
-                        if graph is not None:
+                        if graph is not None and not self._is_blocked(entry.key, graph):
                             return self._replay(graph, args)
+                    if graph is not None:
+                        return self._ungraphed(args, Refusal.LENT)
         return self._looked_at_closely(args)
 
     def _looked_at_closely(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -135,18 +155,21 @@ class GraphedRegion:
         if refusal is not None:
             return self._ungraphed(args, refusal)
         with LOCK:
-            key = EntryKey(self._token, describe(self.plan, args, self._copied))
-            refusal = self._runtime.cache.mark(key)
+            in_place = self._choose_in_place(args)
+            key = EntryKey(self._token, describe(args, in_place))
             graph = self._runtime.cache.graph(key)
+            refusal = self._look_up_mark(key, args, in_place)
             if graph is None and refusal is Refusal.FIRST_CALL and self._is_warm_here():
-                graph, refusal = self._capture(key, args)
+                graph, refusal = self._capture(key, args, in_place)
                 if graph is not None:
                     first = self._first_replay(key, graph, args)
                     if first is not None:
                         return first
                     graph, refusal = None, Refusal.CAPTURE_FAILED
+            if graph is not None and self._is_blocked(key, graph):
+                graph, refusal = None, Refusal.LENT
             if graph is not None:
-                entry = _Recent(key, EntryGuard(self.plan, args, self._copied))
+                entry = _Recent(key, EntryGuard(self.plan, args, in_place))
                 self._recent = (entry, *self._recent[: RECENT - 1])
                 return self._replay(graph, args)
         if graph is None and refusal not in (None, Refusal.FIRST_CALL):
@@ -177,14 +200,50 @@ class GraphedRegion:
                 results = graph.replay(args)
         self._runtime.tally.replays += 1
         self._runtime.tally.copies += graph.copies
+        self._runtime.tally.leases += graph.leases
         return results
 
-    def _capture(self, key: EntryKey, args: Sequence[torch.Tensor]) -> tuple[CapturedGraph | None, Refusal | None]:
+    def _choose_in_place(self, args: Sequence[torch.Tensor]) -> frozenset[int]:
+        """Positions of the inputs to read where they lie: static ones, and those in lent graph memory."""
+        device = self.plan.device
+        return frozenset(self._static).union(k for k in self._only_read if self._runtime.is_lent(device, args[k]))
+
+    def _look_up_mark(self, key: EntryKey, args: Sequence[torch.Tensor], in_place: frozenset[int]) -> Refusal | None:
+        """What is remembered of an entry; kernels that are warm for copied inputs are so for lent ones."""
+        mark = self._runtime.cache.mark(key)
+        if mark is None and in_place > self._static:
+            mark = self._runtime.cache.mark(EntryKey(self._token, describe(args, self._static)))
+        return mark
+
+    def _is_blocked(self, key: EntryKey, graph: CapturedGraph) -> bool:
+        """Whether a replay would overwrite leases that are out; if so, cures the cause.
+
+        The graph gives way: its entry is captured again at the next call, and then is younger than all lenders there
+        are. Where it was in the way of its own leases (several forwards before a backward, say), or graphs of this
+        region gave way before, the lender's region stops lending for good. So a region's graphs give way at most once
+        for each lender alive at the first time, and `RENEWALS` times, and once for each region that lends.
+        """
+        blocker = graph.find_blocker() if graph.lenders else None
+        if blocker is None:
+            return False
+        self._lending.renewals += 1
+        if graph.is_lent_by(blocker) or self._lending.renewals > RENEWALS:
+            blocker.lending.allowed = False
+            if self._runtime.cache.graph(blocker.key) is not None:
+                self._runtime.cache.put_mark(blocker.key, Refusal.FIRST_CALL)
+        self._runtime.cache.put_mark(key, Refusal.FIRST_CALL)
+        logger.debug("%s: un-graphed, for somebody holds graph memory that it would overwrite", self.plan.name)
+        return True
+
+    def _capture(
+        self, key: EntryKey, args: Sequence[torch.Tensor], in_place: frozenset[int]
+    ) -> tuple[CapturedGraph | None, Refusal | None]:
         try:
             with torch.inference_mode(False), torch.no_grad(), torch.cuda.device(self.plan.device):
                 pool = self._runtime.pool(self.plan.device)
                 with pool.stores_kept_on_success():
-                    graph = CapturedGraph(self.plan, self._run, args, self._copied, pool)
+                    lender = Lender(key, self._lending)
+                    graph = CapturedGraph(self.plan, self._run, args, in_place, pool, lender)
         except EmptyCaptureError:
             self._runtime.cache.put_mark(key, Refusal.EMPTY)
             return None, Refusal.EMPTY
@@ -232,7 +291,7 @@ class GraphedRegion:
             seen = self._addresses[position]
             seen.add(args[position].data_ptr())
             if len(seen) > ADDRESSES_BEFORE_COPY:
-                self._copied |= {position}
+                self._static = self._static - {position}
                 self._recent = ()  # their keys hold the address
                 seen.clear()
 

@@ -17,6 +17,7 @@ class RuntimeStats:
         ungraphed: calls that ran un-graphed, by reason.
         graphs: graphs alive now.
         bytes_held: device bytes of static buffers and graph memory alive now.
+        leases: tensors handed out in graph memory instead of being copied.
     """
 
     captures: int
@@ -25,6 +26,7 @@ class RuntimeStats:
     ungraphed: dict[str, int]
     graphs: int
     bytes_held: int
+    leases: int = 0
 
 
 @dataclass
@@ -34,4 +36,5 @@ class Tally:
     captures: int = 0
     replays: int = 0
     copies: int = 0
+    leases: int = 0
     ungraphed: Counter[str] = field(default_factory=Counter)

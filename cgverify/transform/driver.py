@@ -14,7 +14,7 @@ from cgverify.transform.effects import Capturable, compute_effects
 from cgverify.transform.emit import MakeCallable, emit_trace
 from cgverify.transform.liveness import compute_liveness
 from cgverify.transform.partition import choose_partition
-from cgverify.transform.roles import Scheduled, choose_region, compute_static_names
+from cgverify.transform.roles import Scheduled, choose_region, compute_addresses
 
 from thunder.core.trace import TraceCtx, TraceProvenance
 
@@ -57,15 +57,16 @@ def rewrite_trace(
     started = time.perf_counter_ns()
     view = view_trace(trace)
     effects = compute_effects(view, capturable)
-    partition = choose_partition(view, effects, compute_aliases(view, effects))
+    aliases = compute_aliases(view, effects)
+    partition = choose_partition(view, effects, aliases)
     order = [(position, index) for position, phase in enumerate(partition.phases) for index in phase.ops]
     liveness = compute_liveness(view, order)
-    names = compute_static_names(view, static)
+    addresses = compute_addresses(view, aliases, static)
     regions: list[Region] = []
     free = free_names(view)
     for position, phase in enumerate(partition.phases):
         if phase.device is not None:
-            regions.append(choose_region(view, effects, liveness, names, Scheduled(phase, position), next(free)))
+            regions.append(choose_region(view, effects, liveness, addresses, Scheduled(phase, position), next(free)))
     plan = CapturePlan(view.name, tuple(regions), partition.left_out)
     if not regions and not comments:
         return Rewrite(trace, plan)

@@ -3,7 +3,8 @@
 An input is *static* when its address is promised stable: Thunder tags parameters and buffers so, and an identity keeps
 the promise (Thunder itself drops the tag there). It is *written* when some op of the region writes it or a value of the
 region that may share its memory. An output is needed when anything after the region uses it; it *may alias an input*
-when the region's own ops can make it a view of one.
+when the region's own ops can make it a view of one, and is *lent* when neither it nor anything that may share its
+memory is handed to the caller: it is saved for the backward, or used by later ops only.
 
 Overlap between inputs through the caller's memory is not judged here: it depends on the call, and the runtime looks at
 the real addresses.
@@ -16,13 +17,26 @@ from dataclasses import dataclass
 
 from cgverify.ir import TraceView, is_tensor
 from cgverify.plan import InputRole, OutputRole, Region, RegionInput, RegionOutput
-from cgverify.transform.aliases import compute_aliases
+from cgverify.transform.aliases import AliasSets, compute_aliases
 from cgverify.transform.effects import Effects
 from cgverify.transform.liveness import Liveness
 from cgverify.transform.partition import Phase
 from cgverify.transform.tables import IDENTITIES
 
 from thunder.core.proxies import ProxyTag
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """What a trace shows of the memory behind its values.
+
+    Attributes:
+        static: names whose address is promised stable.
+        handed_out: names that the caller gets, or that may share memory with one it gets.
+    """
+
+    static: frozenset[str]
+    handed_out: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +66,24 @@ def compute_static_names(view: TraceView, inherited: frozenset[str] = frozenset(
     return frozenset(static)
 
 
+def compute_addresses(view: TraceView, aliases: AliasSets, inherited: frozenset[str] = frozenset()) -> Addresses:
+    """What `choose_region` needs to know of the whole trace.
+
+    Args:
+        view: the trace.
+        aliases: of the whole trace.
+        inherited: names that are static in the paired forward trace.
+    """
+    reached = {aliases.representative(name) for name in view.handed_out}
+    handed_out = frozenset(name for name in view.values if aliases.representative(name) in reached)
+    return Addresses(compute_static_names(view, inherited), handed_out)
+
+
 def choose_region(
     view: TraceView,
     effects: Sequence[Effects],
     liveness: Liveness,
-    static: frozenset[str],
+    addresses: Addresses,
     scheduled: Scheduled,
     name: str,
 ) -> Region:
@@ -73,7 +100,9 @@ def choose_region(
     incoming = {sets.representative(value) for value in inputs}
 
     def role(value: str) -> OutputRole:
-        return OutputRole.MAY_ALIAS_INPUT if sets.representative(value) in incoming else OutputRole.FRESH
+        if sets.representative(value) in incoming:
+            return OutputRole.MAY_ALIAS_INPUT
+        return OutputRole.FRESH if value in addresses.handed_out else OutputRole.LENT
 
     return Region(
         name=name,
@@ -81,7 +110,7 @@ def choose_region(
         inputs=tuple(
             RegionInput(
                 value,
-                InputRole.STATIC if value in static else InputRole.COPIED,
+                InputRole.STATIC if value in addresses.static else InputRole.COPIED,
                 sets.representative(value) in written,
             )
             for value in inputs
