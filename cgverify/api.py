@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cgverify.diagnostics import Report, VerificationError
-from cgverify.ir import view_trace
+from cgverify.ir import is_backward, view_trace
 from cgverify.plan import CapturePlan, Region
 from cgverify.runtime.region import GraphedRegion, Runtime
 from cgverify.runtime.stats import RuntimeStats
@@ -25,8 +25,7 @@ from cgverify.transform.effects import Capturable
 from cgverify.transform.roles import compute_static_names
 from cgverify.verifier import contracts, verify, verify_backward
 
-from thunder.core.prims import PrimIDs
-from thunder.core.trace import TraceCtx, TraceTag
+from thunder.core.trace import TraceCtx
 from thunder.core.transform_common import Transform
 
 DISABLE = "CGVERIFY_DISABLE"
@@ -48,7 +47,7 @@ class PartitionReport:
     plans: tuple[CapturePlan, ...]
 
     def render(self) -> str:
-        """Text: a heading per trace, then its regions, then the ops left out."""
+        """Text: a heading per trace, then its regions, what is read on the device, then the ops left out."""
         lines: list[str] = []
         for plan in self.plans:
             regions, left_out = _count(len(plan.regions), "region"), _count(len(plan.left_out), "op")
@@ -58,6 +57,10 @@ class PartitionReport:
                 outputs = ", ".join(entry.name for entry in region.outputs)
                 size = _count(len(region.ops), "op")
                 lines.append(f"  {region.name}({inputs}) -> [{outputs}]: {size} on {region.device}")
+            for scalar in plan.scalars:
+                where = f"  [{scalar.source}]" if scalar.source else ""
+                read = f"reads `{scalar.tensor}` on the device in place of `{scalar.number}`"
+                lines.append(f"  {scalar.symbol}: {read}{where}")
             for left in plan.left_out:
                 where = f"  [{left.source}]" if left.source else ""
                 lines.append(f"  left out: {left.symbol}: {left.reason}{where}")
@@ -232,11 +235,6 @@ def cuda_graph_transform(
         comments=comments,
     )
     return transform.rewrite(trace, forward=forward)
-
-
-def is_backward(trace: TraceCtx) -> bool:
-    """Whether the trace is a backward trace: tagged so, or taking lists of saved tensors and cotangents apart."""
-    return TraceTag.BACKWARD in trace.tags or any(b.sym.id is PrimIDs.UNPACK_SEQUENCE for b in trace.bound_symbols)
 
 
 def _nothing() -> None:

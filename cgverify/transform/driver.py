@@ -15,6 +15,7 @@ from cgverify.transform.emit import MakeCallable, emit_trace
 from cgverify.transform.liveness import compute_liveness
 from cgverify.transform.partition import choose_partition
 from cgverify.transform.roles import Scheduled, choose_region, compute_addresses
+from cgverify.transform.scalars import choose_scalars, feed_scalars
 
 from thunder.core.trace import TraceCtx, TraceProvenance
 
@@ -58,6 +59,11 @@ def rewrite_trace(
     view = view_trace(trace)
     effects = compute_effects(view, capturable)
     aliases = compute_aliases(view, effects)
+    scalars = choose_scalars(view, effects, aliases)
+    if scalars:
+        view = feed_scalars(view, scalars)
+        effects = compute_effects(view, capturable)
+        aliases = compute_aliases(view, effects)
     partition = choose_partition(view, effects, aliases)
     order = [(position, index) for position, phase in enumerate(partition.phases) for index in phase.ops]
     liveness = compute_liveness(view, order)
@@ -67,7 +73,7 @@ def rewrite_trace(
     for position, phase in enumerate(partition.phases):
         if phase.device is not None:
             regions.append(choose_region(view, effects, liveness, addresses, Scheduled(phase, position), next(free)))
-    plan = CapturePlan(view.name, tuple(regions), partition.left_out)
+    plan = CapturePlan(view.name, tuple(regions), partition.left_out, scalars)
     if not regions and not comments:
         return Rewrite(trace, plan)
     emitted = emit_trace(view, partition.phases, plan, make_callable, comments=comments)

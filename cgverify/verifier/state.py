@@ -12,6 +12,9 @@ position of the chains it is on). Its results get (number, position) and a fresh
 they may be views of; an identity passes its argument on, object and all. A write moves the written classes to
 (old version, number). An opaque op also writes its arguments and the caller's memory and draws everywhere.
 
+A number read by `item` is its own value, except to an op to which it and the 0-d tensor are one, to the last bit: such
+an op sees the tensor, in the state its memory was in then, whichever of the two it is given.
+
 A region is transferred by executing its body on the values of its arguments, so the same chains run through it.
 There is no join: traces are straight lines.
 
@@ -26,7 +29,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cgverify.ir import Op, OpKind, TraceView
-from cgverify.verifier.semantics import CollectionProxy, Facts, Proxy, TensorProxy, callable_of, device_of
+from cgverify.verifier.semantics import (
+    CollectionProxy,
+    Facts,
+    Proxy,
+    TensorProxy,
+    callable_of,
+    device_of,
+    is_scalar_like_tensor,
+    scalar_source,
+)
 
 if TYPE_CHECKING:
     from cgverify.verifier.subject import Region
@@ -133,6 +145,7 @@ class State:
     positions: set[int] = field(default_factory=set)  # positions reached on the chains of draws and of opaque ops
     origins: set[int] = field(default_factory=set)  # those at which nothing has happened yet
     callers: dict[Root, None] = field(default_factory=dict)  # the caller's storage classes met so far
+    scalars: dict[int, tuple[TensorProxy, Operand]] = field(default_factory=dict)  # number -> the tensor `item` read
     fresh: int = 0
 
     def bind_parameter(self, position: int, name: str, proxy: Proxy | None) -> None:
@@ -175,6 +188,8 @@ class State:
     def _step(self, op: Op, facts: Facts, scope: dict[str, Value], region: Region | None) -> None:
         operands: list[Operand] = []
         literals = self.encode((op.bsym.args, op.bsym.kwargs), scope, operands)
+        if self.scalars:
+            operands = [self._seen_by(op, operand) for operand in operands]
         chains = self._chains(op, facts)
         drawn = self._positions(chains)
         world = (self._world(), *drawn) if facts.opaque else ()
@@ -185,6 +200,8 @@ class State:
         step = Step(op, region, symbol, tuple(operands), literals, drawn, world, number, written)
         self.steps.append(step)
         self._results(op, facts, scope, number)
+        if (read := scalar_source(op.bsym)) is not None and op.outputs[0] in scope:
+            self.scalars[scope[op.outputs[0]].number] = read, operands[0]
         if drawn:
             self.makers.update((scope[name].number, step) for name in op.outputs if name in scope)
         for root in written:
@@ -199,6 +216,13 @@ class State:
             for chain in chains:
                 self.draws[chain] = self.numbers.of(("draw", self._draw(chain), number))
         self._positions(chains)
+
+    def _seen_by(self, op: Op, operand: Operand) -> Operand:
+        """The operand, or the 0-d tensor that a number was read from, where the op cannot tell them apart."""
+        tensor, read = self.scalars.get(operand.number, (None, operand))
+        if tensor is None or not is_scalar_like_tensor(op.bsym, operand.name, tensor):
+            return operand
+        return Operand(operand.name, read.number, read.versions)
 
     def _draw(self, chain: str) -> int | None:
         """The last event of one generator: a draw since the last opaque op, or that op."""

@@ -32,6 +32,7 @@ from cgverify.verifier.semantics.proxies import (
     metadata_of,
     torch_literal,
 )
+from cgverify.verifier.semantics.scalars import is_scalar_like_tensor, scalar_source
 from cgverify.verifier.semantics.signatures import Signature, base_name, signature
 
 from thunder.core.proxies import CollectionProxy, NumberProxy, Proxy, TensorProxy
@@ -54,10 +55,12 @@ __all__ = [
     "is_composite",
     "is_cotangent",
     "is_host",
+    "is_scalar_like_tensor",
     "is_static",
     "leaf_literal",
     "leaf_symbol",
     "metadata_of",
+    "scalar_source",
     "signature",
     "torch_literal",
 ]
