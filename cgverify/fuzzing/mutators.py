@@ -637,6 +637,19 @@ def hand_out_graph_memory(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     return edits.with_ops(after, after.bound_symbols) if handed & own else None
 
 
+@mutator("CG302")
+def claim_lent(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
+    """A plan lends a result that the caller gets."""
+    handed = set(_names(before.bound_symbols[-1].flat_proxy_args))
+    for site in edits.find_regions(after):
+        own = handed & _own_results(site)
+        if site.plan is not None and own:
+            outputs = tuple(replace(e, role=OutputRole.LENT) if e.name in own else e for e in site.plan.outputs)
+            if outputs != site.plan.outputs:
+                return edits.with_plan(after, site, replace(site.plan, outputs=outputs))
+    return None
+
+
 @mutator("CG404", THUNDER_CUDAGRAPH)
 def warm_up_draws(before: TraceCtx, after: TraceCtx) -> TraceCtx | None:
     """The runtime warms a drawing region up without restoring the generator."""

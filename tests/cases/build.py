@@ -85,6 +85,7 @@ def fuse(
     *,
     written: Iterable[str] = (),
     views: Iterable[str] = (),
+    lent: Iterable[str] = (),
     static: Iterable[str] = (),
     random: bool = False,
     device: str = "cuda:0",
@@ -96,6 +97,7 @@ def fuse(
     inputs = {p.name: p for bsym in bsyms for p in bsym.flat_proxy_args if p.name not in inside}
     used = {p.name for bsym in trace.bound_symbols[last + 1 :] for p in bsym.flat_proxy_args}
     outputs = [proxy for key, proxy in inside.items() if key in used]
+    roles = dict.fromkeys(views, OutputRole.MAY_ALIAS_INPUT) | dict.fromkeys(lent, OutputRole.LENT)
     claim = Region(
         name,
         tuple(range(first, last + 1)),
@@ -103,10 +105,7 @@ def fuse(
             RegionInput(key, InputRole.STATIC if key in set(static) else InputRole.COPIED, key in set(written))
             for key in inputs
         ),
-        tuple(
-            RegionOutput(p.name, OutputRole.MAY_ALIAS_INPUT if p.name in set(views) else OutputRole.FRESH)
-            for p in outputs
-        ),
+        tuple(RegionOutput(p.name, roles.get(p.name, OutputRole.FRESH)) for p in outputs),
         device,
         random,
     )

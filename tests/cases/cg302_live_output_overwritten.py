@@ -1,9 +1,9 @@
-"""CG302: graph memory handed out, under a runtime that does so."""
+"""CG302: graph memory handed out, under a runtime that does so, or by a plan that lends too much."""
 
 from __future__ import annotations
 
 from tests.builders import TraceBuilder
-from tests.cases.build import Pair, bad, bare, chain, fuse, good
+from tests.cases.build import Pair, bad, bare, chain, fuse, good, saving
 
 
 @good
@@ -19,6 +19,19 @@ def used_inside_only() -> Pair:
     return before, bare(before, 2, 3)
 
 
+@good
+def lent_and_saved() -> Pair:
+    """What is saved for the backward alone never reaches the caller."""
+    before = saving(chain(), "t1")
+    return before, fuse(before, 2, 4, lent=("t1",))
+
+
+@good
+def lent_to_a_later_op() -> Pair:
+    before = chain()
+    return before, fuse(before, 2, 3, lent=("t1",))
+
+
 @bad("CG302 computation:2")
 def returned() -> Pair:
     before = chain()
@@ -30,3 +43,16 @@ def returned_through_a_view() -> Pair:
     b = TraceBuilder("x")
     before = b.done(b.op("transpose", b.op("exp", b["x"]), 0, 1))
     return before, bare(before, 1, 1)
+
+
+@bad("CG302 computation:2")
+def lent_and_returned() -> Pair:
+    before = saving(chain(), "t1", "t2")
+    return before, fuse(before, 2, 4, lent=("t1", "t2"))
+
+
+@bad("CG302 computation:2")
+def lent_and_returned_through_a_view() -> Pair:
+    b = TraceBuilder("x", "y")
+    before = b.done(b.op("transpose", b.op("exp", b["x"]), 0, 1))
+    return before, fuse(before, 2, 2, lent=("t0",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from cgverify.diagnostics import Note, Severity
 from cgverify.ir import OpKind, TraceView
@@ -107,7 +107,8 @@ def live_output_overwritten(subject: Subject) -> Iterator[Finding]:
     """
     What it checks
         No result of a captured region reaches RETURN, itself or through views, under a contract whose runtime hands out
-        the graph's own memory.
+        the graph's own memory. A result that a plan lends may be saved for the backward trace, and reaches the caller
+        neither.
 
     Why it is wrong
         The next replay overwrites what the caller still holds: results of earlier calls change, saved tensors of a
@@ -123,15 +124,15 @@ def live_output_overwritten(subject: Subject) -> Iterator[Finding]:
     Not covered
         Whether the caller keeps the result beyond the next call.
     """
-    if subject.contract.fresh_outputs:
-        return
+    returned = frozenset[str]() if subject.contract.fresh_outputs else _escaping(subject, subject.after.returned)
+    handed_out = _escaping(subject, subject.after.handed_out)
     for region in subject.captured:
-        escaping, aliases = _escaping(subject), subject.effects(region).aliases
+        aliases = subject.effects(region).aliases
         for position, proxy in enumerate(region.op.bsym.flat_proxy_outs):
-            name = proxy.name
-            if isinstance(proxy, TensorProxy) and name in escaping and position not in aliases:
+            escaping = handed_out if _is_lent(region, position) else returned
+            if isinstance(proxy, TensorProxy) and proxy.name in escaping and position not in aliases:
                 yield Finding(
-                    f"`{name}` leaves `{region.name}` in graph memory, which the next replay overwrites",
+                    f"`{proxy.name}` leaves `{region.name}` in graph memory, which the next replay overwrites",
                     subject.at(region.op),
                     _return_note(subject),
                     "hand out a copy",
@@ -255,14 +256,21 @@ def pool_replay_order(subject: Subject) -> Iterator[Finding]:
 
 def _is_kept(subject: Subject, region: Region, position: int) -> bool:
     if region.claim is None:
-        return subject.contract.views_kept or region.outputs[position] not in _escaping(subject)
+        escaping = _escaping(subject, subject.after.returned)
+        return subject.contract.views_kept or region.outputs[position] not in escaping
     outputs = region.claim.outputs
     return position >= len(outputs) or outputs[position].role is OutputRole.MAY_ALIAS_INPUT
 
 
-def _escaping(subject: Subject) -> frozenset[str]:
+def _is_lent(region: Region, position: int) -> bool:
+    """Whether the plan leaves a result in graph memory."""
+    outputs = () if region.claim is None else region.claim.outputs
+    return position < len(outputs) and outputs[position].role is OutputRole.LENT
+
+
+def _escaping(subject: Subject, listed: Iterable[str]) -> frozenset[str]:
     """Names whose memory RETURN may hand out: what it lists, and what that may be a view of."""
-    names = set(subject.after.returned)
+    names = set(listed)
     for op in reversed(subject.after.ops):
         if op.kind is not OpKind.COMPUTE:
             continue
