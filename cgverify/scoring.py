@@ -18,12 +18,12 @@ from cgverify.fuzzing.devices import DeviceName, choose_device
 from cgverify.fuzzing.mutants import MUTANTS
 from cgverify.fuzzing.mutators import MUTATORS, Mutator
 from cgverify.fuzzing.oracles import check
-from cgverify.fuzzing.program import Program, encode_program
+from cgverify.fuzzing.program import Program
 from cgverify.fuzzing.resolution import resolve_program
 from cgverify.fuzzing.sides import apply_transform, forget_sources
 from cgverify.fuzzing.strategies import programs
 from cgverify.fuzzing.targets import find_target
-from cgverify.fuzzing.tracing import Form, build_trace
+from cgverify.fuzzing.tracing import build_trace
 from cgverify.verifier import verify
 
 import hypothesis
@@ -104,46 +104,27 @@ def score_mutators(programs_drawn: int = 1000, seed: int = 0) -> list[Score]:
     return [_score(mutator, planted, caught) for mutator in MUTATORS]
 
 
-@dataclass(frozen=True, slots=True)
-class Alarms:
-    """How the verifier judged right rewrites.
+def hunt_static_mutants(programs_drawn: int = 1000, seed: int = 0) -> list[Hunt]:
+    """Put up to ``programs_drawn`` programs through each mutant whose traces show its fault, and run none.
 
-    Attributes:
-        pairs: how many rewrites were judged.
-        false: codes and program of each rewrite that got any finding.
+    Caught is a mutant that the verifier rejects by the mutant's own code.
     """
+    static = [mutant for mutant in MUTANTS if mutant.shows == "static"]
+    ran: Counter[str] = Counter()
+    caught: dict[str, str] = {}
 
-    pairs: int
-    false: tuple[str, ...]
-
-
-def count_alarms(programs_drawn: int = 1000, seed: int = 0) -> Alarms:
-    """Judge the rewrites of ``programs_drawn`` programs, each traced in two forms, with nothing planted.
-
-    Args:
-        programs_drawn: how many programs are drawn.
-        seed: chooses the programs.
-    """
-    pairs = 0
-    false: list[str] = []
-
-    def judge(program: Program) -> None:
-        nonlocal pairs
-        resolved = resolve_program(program)
-        forms: tuple[Form, ...] = ("dict", "tuple")
-        for form in forms:
-            before = build_trace(resolved, form)
-            after = apply_transform(CUDAGraphTransform(verify=False), before)
-            if after is before:
+    def put_through_all(program: Program) -> None:
+        for mutant in static:
+            if mutant.__name__ in caught:
                 continue
-            pairs += 1
-            report = verify(before, after)
-            if report.diagnostics:
-                false.append(f"{', '.join(report.codes)}: {encode_program(program)}")
-        forget_sources()
+            ran[mutant.__name__] += 1
+            before = build_trace(resolve_program(program))
+            report = verify(before, apply_transform(mutant(), before))
+            if not report.ok and mutant.code in report.codes:
+                caught[mutant.__name__] = mutant.code
 
-    _for_programs(judge, programs_drawn, seed)
-    return Alarms(pairs, tuple(false))
+    _for_programs(put_through_all, programs_drawn, seed)
+    return [Hunt(m.__name__, ran[m.__name__], caught.get(m.__name__, ""), True) for m in static]
 
 
 def hunt_mutants(programs_drawn: int = 1000, seed: int = 0, device: str = "auto") -> list[Hunt]:

@@ -31,13 +31,16 @@ def eager_side(resolved: Resolved, path: Path) -> Side:
     return _python_side(resolved, path, lambda function: function)
 
 
-def jit_side(resolved: Resolved, transform: Any = None) -> tuple[Side, Callable[[], list[TraceCtx]]]:
-    """Return the program as `thunder.jit` runs it, with or without a transform, and how to get its last traces."""
+def jit_side(resolved: Resolved, transform: Any = None, **options: Any) -> tuple[Side, Callable[[], list[TraceCtx]]]:
+    """Return the program as `thunder.jit` runs it, with or without a transform, and how to get its last traces.
+
+    `options` are for `thunder.jit`, such as `executors=[...]`.
+    """
     transforms = [] if transform is None else [transform]
     jitted: list[Any] = []
 
     def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:
-        jitted.append(thunder.jit(function, transforms=transforms))
+        jitted.append(thunder.jit(function, transforms=transforms, **options))
         result: Callable[..., Any] = jitted[-1]
         return result
 

@@ -6,7 +6,17 @@ executes, and derives its facts about ops from torch and Thunder. Start reading 
 
 from __future__ import annotations
 
-from cgverify.verifier.checker import verify, verify_backward, verify_pair
+from cgverify.verifier.checker import verify, verify_backward, verify_each_trace, verify_pair
 from cgverify.verifier.rules import capture, equivalence, memory, ordering, structure
 
-__all__ = ["capture", "equivalence", "memory", "ordering", "structure", "verify", "verify_backward", "verify_pair"]
+__all__ = [
+    "capture",
+    "equivalence",
+    "memory",
+    "ordering",
+    "structure",
+    "verify",
+    "verify_backward",
+    "verify_each_trace",
+    "verify_pair",
+]

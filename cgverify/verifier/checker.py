@@ -9,11 +9,11 @@ if no diagnostic is an error.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from cgverify.diagnostics import Report, Severity
-from cgverify.ir import TraceView, view_trace
+from cgverify.ir import TraceView, is_backward, view_trace
 from cgverify.verifier import registry
 from cgverify.verifier.contracts import Contract
 from cgverify.verifier.pairing import check_pairing
@@ -61,6 +61,18 @@ def verify_backward(before: TraceCtx, after: TraceCtx, *, forward: Pair, contrac
     """
     with _collection_paused():
         return _check_second(before, after, forward, contract)
+
+
+def verify_each_trace(pairs: Iterable[Pair], *, contract: Contract | None = None) -> Iterator[Report]:
+    """One report for each pair of one compilation, in order; a backward trace is checked with its forward trace."""
+    forward: Pair | None = None
+    for pair in pairs:
+        second = is_backward(pair[0])
+        if forward is not None and second:
+            yield verify_backward(*pair, forward=forward, contract=contract)
+        else:
+            yield verify(*pair, contract=contract)
+        forward = None if second else pair
 
 
 @contextmanager

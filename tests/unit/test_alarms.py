@@ -1,0 +1,68 @@
+"""Counting false alarms: the same for any number of processes, over every source of traces, and never blind."""
+
+from __future__ import annotations
+
+from cgverify import alarms, cli
+from cgverify.alarms import Alarms, count_alarms, judge_batch
+from cgverify.diagnostics import Diagnostic, Location, Report, Severity
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def batch() -> Alarms:
+    """A small batch, a third of it through `thunder.jit`."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(alarms, "SHARE", 3)
+        return judge_batch(3, 0, 36)
+
+
+def test_right_rewrites_raise_no_alarm(batch: Alarms) -> None:
+    """No finding of any severity on right rewrites, from each source of traces."""
+    assert batch.false == ()
+    sources = {"built directly", "jitted forward", "jitted backward", "fused forward", "fused backward"}
+    assert sources <= set(batch.kinds)
+    assert sum(batch.kinds[source] for source in sources) == batch.pairs
+
+
+def test_kinds_are_counted(batch: Alarms) -> None:
+    """Rewrites with writes, views, random draws and host syncs are among them, and are told in the summary."""
+    assert {"writes", "views", "random draws", "the host waits"} <= set(batch.kinds)
+    assert batch.render().splitlines()[-1] == f"0 alarms on {batch.pairs} right rewrites"
+
+
+def test_alarms_name_their_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verifier that cries wolf is seen, with the program that made it."""
+    wolf = Diagnostic("CG504", "unproved", Severity.WARNING, "wolf", Location("computation"))
+    monkeypatch.setattr(alarms, "verify", lambda before, after: Report("computation", (wolf,)))
+    found = count_alarms(6)
+    assert found.false[0].startswith("CG504 (built directly): {")
+    assert found.render().startswith("false alarm  CG504 (built directly): {")
+
+
+def test_batches_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are judged in order until enough pairs were, and the counts so far are told after each."""
+    asked: list[int] = []
+
+    def judge(seed: int, number: int, size: int) -> Alarms:
+        asked.append(number)
+        return Alarms(alarms.Counter({"all": 4}))
+
+    monkeypatch.setattr(alarms, "judge_batch", judge)
+    told: list[int] = []
+    assert count_alarms(10, tell=lambda so_far: told.append(so_far.pairs)).pairs == 12
+    assert (asked, told) == ([0, 1, 2], [4, 8, 12])
+    assert count_alarms(0).pairs == 0
+
+
+def test_the_command_runs_the_verifiers_part_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`mutants --stage verifier` plants faults in traces, judges right rewrites, and runs no program."""
+    monkeypatch.setattr(alarms, "judge_batch", lambda *batch: Alarms(alarms.Counter({"all": 5})))
+    cli.main(["mutants", "--stage", "verifier", "--programs", "6", "--pairs", "10"])
+    out, err = capsys.readouterr()
+    assert "0 alarms on 10 right rewrites" in out
+    assert "mutant CapturedItem" in out
+    assert "mutant StaleInput" not in out
+    assert err.splitlines()[-1] == "0 alarms on 10 right rewrites so far"
