@@ -18,9 +18,11 @@ from cgverify.commands.check import check
 from cgverify.commands.doctor import doctor
 from cgverify.commands.explain import explain
 from cgverify.commands.fidelity import fidelity
+from cgverify.commands.gate import gate
 from cgverify.commands.mutants import mutants
 from cgverify.commands.options import CommandError, fill_in_json
 from cgverify.commands.reproduce import reproduce
+from cgverify.commands.show import show
 
 import typer
 
@@ -30,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (check, explain, reproduce, mutants, bench, fidelity, doctor):
+for command in (check, explain, show, reproduce, mutants, bench, fidelity, gate, doctor):
     app.command()(command)
 
 

@@ -1,0 +1,265 @@
+"""A function's rewrites as the page draws them: tokens, segments, percentages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from cgverify import __version__
+from cgverify.diagnostics import Diagnostic, Report
+from cgverify.plan import InputRole
+from cgverify.report.lifetimes import OWNERS, Lifetime
+from cgverify.report.page import render_page
+from cgverify.report.partition import Sheet, Shown, SourceLine
+from cgverify.report.picture import Line, Picture, RegionBox
+
+_NAME = re.compile(r"([A-Za-z_]\w*)")
+_DEVICE = re.compile(r"(\S+) \w+\[")
+
+
+@dataclass(frozen=True, slots=True)
+class LineDrawing:
+    """One line of a trace; lists of names and keys are joined by spaces."""
+
+    key: str
+    number: str
+    kind: str
+    tokens: tuple[tuple[str, bool], ...]
+    types: str
+    reads: str
+    defines: str
+    partners: str
+    region: int | None
+    source: str | None
+    reason: str
+    alone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A region, or the ops between two regions.
+
+    Attributes:
+        key: of its first line.
+        region: its number; None for ops outside.
+        ops: how many.
+        names: of the ops, shortened.
+        title: in words.
+        lines: of the trace after.
+    """
+
+    key: str
+    region: int | None
+    ops: int
+    names: str
+    title: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An op outside of regions: where, what, why."""
+
+    key: str
+    where: str
+    text: str
+    reason: str
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the verifier found under one code, with each remedy once."""
+
+    code: str
+    severity: str
+    name: str
+    found: tuple[Diagnostic, ...]
+    helps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LifeDrawing:
+    """A lifetime in percent of the trace, and in words."""
+
+    name: str
+    type: str
+    owner: str
+    left: float
+    width: float
+    held: float
+    words: str
+    roles: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SheetDrawing:
+    """All that the template draws of one rewrite."""
+
+    id: str
+    title: str
+    name: str
+    device: str
+    ops: int
+    copied: int | None
+    regions: tuple[RegionBox, ...]
+    left_out: tuple[Line, ...]
+    segments: tuple[Segment, ...]
+    gaps: tuple[Gap, ...]
+    before: tuple[LineDrawing, ...]
+    after: tuple[LineDrawing, ...]
+    lifetimes: tuple[LifeDrawing, ...]
+    bands: str
+    sources: tuple[SourceLine, ...]
+
+
+def render_partition(shown: Shown) -> str:
+    """The page of one function under one transform, as HTML.
+
+    Raises:
+        PageError: jinja2 is not installed.
+    """
+    sheets = [draw_sheet(sheet, f"s{index}") for index, sheet in enumerate(shown.sheets)]
+    groups = [tuple(_group(report)) for report in shown.reports]
+    return render_page("partition", shown=shown, sheets=sheets, groups=groups, owners=OWNERS, version=__version__)
+
+
+def draw_sheet(sheet: Sheet, identifier: str) -> SheetDrawing:
+    """Arrange one rewrite; `identifier` begins every id of it."""
+    picture = sheet.picture
+    device = _common_device(picture)
+    names = {name for line in (*picture.before, *picture.after) for name in (*line.reads, *line.defines)}
+    segments = tuple(find_segments(picture))
+    return SheetDrawing(
+        id=identifier,
+        title=sheet.title,
+        name=picture.name,
+        device=device,
+        ops=picture.ops,
+        copied=_count_copied(picture),
+        regions=picture.regions,
+        left_out=picture.left_out,
+        segments=segments,
+        gaps=tuple(_gaps(segments)),
+        before=tuple(_draw_line(line, names, device, "not in the trace after") for line in picture.before),
+        after=tuple(_draw_line(line, names, device, "not in the trace before") for line in picture.after),
+        lifetimes=tuple(_draw_life(life, picture.after, device) for life in sheet.lifetimes),
+        bands=_bands(picture.after),
+        sources=sheet.sources,
+    )
+
+
+def _group(report: Report) -> Iterator[Findings]:
+    """The findings of each code and severity, in the report's order."""
+    found: dict[tuple[str, str], list[Diagnostic]] = {}
+    for diagnostic in report.diagnostics:
+        found.setdefault((diagnostic.code, diagnostic.severity.value), []).append(diagnostic)
+    for (code, severity), group in found.items():
+        helps = tuple(dict.fromkeys(one.help for one in group if one.help))
+        yield Findings(code, severity, group[0].name, tuple(group), helps)
+
+
+def _count_copied(picture: Picture) -> int | None:
+    """How many inputs are copied in each call; None if a region does not say."""
+    roles = [passed.role for region in picture.regions for passed in region.inputs]
+    return None if "" in roles else roles.count(InputRole.COPIED.value)
+
+
+def find_segments(picture: Picture) -> Iterator[Segment]:
+    """Regions and what stands between them, in order of execution; a trace's frame and its DELs do not count."""
+    shown = [line for line in picture.after if line.kind in ("op", "region")]
+    for region, group in groupby(shown, key=lambda line: line.region):
+        lines = tuple(group)
+        if region is None:
+            symbols = list(dict.fromkeys(symbol_of(line) for line in lines))
+            names = ", ".join(symbols[:3]) + ("…" if len(symbols) > 3 else "")
+            reasons = "; ".join(dict.fromkeys(line.reason for line in lines if line.reason)) or "un-graphed"
+            yield Segment(lines[0].key, None, len(lines), names, reasons, lines)
+        else:
+            ops = sum(line.kind == "op" for line in lines)
+            name = picture.regions[region].name
+            yield Segment(lines[0].key, region, ops, name, f"{name}: {ops} op{'' if ops == 1 else 's'}", lines)
+
+
+def symbol_of(line: Line) -> str:
+    """The symbol that a line calls, without its module."""
+    called = line.text.partition(" = ")[2] or line.text
+    return called.partition("(")[0].rpartition(".")[2] or line.text
+
+
+def _gaps(segments: Sequence[Segment]) -> Iterator[Gap]:
+    for index, segment in enumerate(segments):
+        if segment.region is not None:
+            continue
+        earlier = segments[index - 1].region if index else None
+        later = segments[index + 1].region if index + 1 < len(segments) else None
+        if earlier is None and later is None:
+            where = "no region"
+        elif earlier is None:
+            where = f"before G{later}"
+        else:
+            where = f"after G{earlier}" if later is None else f"between G{earlier} and G{later}"
+        for line in segment.lines:
+            yield Gap(line.key, where, line.text, line.reason, _short_place(line.source))
+
+
+def _short_place(source: str | None) -> str | None:
+    return None if source is None else re.split(r"[/\\]", source)[-1]
+
+
+def _draw_line(line: Line, names: set[str], device: str, alone: str) -> LineDrawing:
+    types = " ".join(_without(device, type_) for _, type_ in line.types if type_) if line.kind != "region" else ""
+    return LineDrawing(
+        key=line.key,
+        number=line.number,
+        kind=line.kind,
+        tokens=tuple((text, text in names) for text in _NAME.split(line.text) if text),
+        types=types,
+        reads=" ".join(line.reads),
+        defines=" ".join(line.defines),
+        partners=" ".join(line.partners),
+        region=line.region,
+        source=line.source,
+        reason=line.reason,
+        alone=alone if line.kind == "op" and not line.partners else "",
+    )
+
+
+def _draw_life(life: Lifetime, lines: Sequence[Line], device: str) -> LifeDrawing:
+    share = 100 / max(len(lines), 1)
+    held = max(life.freed, life.last)
+    end = "" if held == life.last else f", held to line {lines[held].number}"
+    words = f"needed from line {lines[life.born].number} to line {lines[life.last].number}{end}"
+    return LifeDrawing(
+        life.name,
+        _without(device, life.type),
+        life.owner,
+        round(life.born * share, 2),
+        round((life.last - life.born + 1) * share, 2),
+        round((held - life.born + 1) * share, 2),
+        words,
+        life.roles,
+    )
+
+
+def _bands(lines: Sequence[Line]) -> str:
+    """A CSS gradient that marks where the regions are along the trace."""
+    stops, share = [], 100 / max(len(lines), 1)
+    for region, group in groupby(enumerate(lines), key=lambda entry: entry[1].region):
+        places = [place for place, _ in group]
+        color = "transparent" if region is None else f"color-mix(in srgb, var(--c{region % 6}) 14%, transparent)"
+        stops.append(f"{color} {places[0] * share:.2f}% {(places[-1] + 1) * share:.2f}%")
+    return f"linear-gradient(to right, {', '.join(stops)})" if stops else "none"
+
+
+def _common_device(picture: Picture) -> str:
+    """The device of all tensors, empty if there are several."""
+    types = [type_ for line in (*picture.before, *picture.after) for _, type_ in line.types]
+    devices = {match[1] for type_ in types if (match := _DEVICE.match(type_))}
+    return devices.pop() if len(devices) == 1 else ""
+
+
+def _without(device: str, type_: str) -> str:
+    return type_.removeprefix(f"{device} ") if device else type_
