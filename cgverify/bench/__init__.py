@@ -7,5 +7,6 @@
 | bare | the floor itself: a raw capture with grouped copies and nothing that makes it safe |
 | measure | how: throughput, host time, first call, peak reserved memory |
 | comparison | runs the peers on the cases, checks each against eager first, and gives rows |
+| targets | what the project sets itself, held against the rows |
 | report, plot | rows as tables, as JSON, as bars |
 """

@@ -9,11 +9,13 @@ from cgverify.bench.cases import choose_cases
 from cgverify.bench.comparison import cases_for, choose_settings, describe_machine, run_cases
 from cgverify.bench.peers import CGVERIFY
 from cgverify.bench.plot import check_plot, save_plot
-from cgverify.bench.report import make_console, print_case, print_safety, render_json
+from cgverify.bench.report import make_console, print_case, print_safety, print_targets, render_json
 from cgverify.bench.rows import FAILED, WRONG, Row
+from cgverify.bench.targets import compute_targets
 from cgverify.checking import open_device
 
 STANDARD_OUTPUT = "-"
+EMULATED = "emulated"
 
 
 class OutputError(Exception):
@@ -73,6 +75,8 @@ def run_bench(request: Request) -> list[Row]:
         print(render_json(machine, rows), end="")
     else:
         print_safety(rows, console)
+        if device != EMULATED:
+            print_targets(compute_targets(rows), console)
     if request.plot is not None:
         save_plot(rows, request.plot)
     return rows

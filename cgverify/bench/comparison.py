@@ -23,12 +23,12 @@ from cgverify.bench.rows import FAILED, LEFT_OUT, NO_EXECUTOR, WRONG, Row, Safet
 
 import torch
 
-FULL_SECONDS, QUICK_SECONDS = 320.0, 35.0
+FULL_SECONDS, QUICK_SECONDS = 200.0, 35.0
 
 STEADY_CALLS = 3
 """Calls in which the peak of reserved memory is taken, when nothing is compiled or captured any more."""
 
-WHOLE, COMPUTATION = "whole", "computation"
+WHOLE, COMPUTATION, PROLOGUE = "whole", "computation", "prologue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,7 @@ def _run_group(
             peer, row = _make_ready(row, workload, expected)
             if peer is not None:
                 made = {WHOLE: peer.whole(inputs), COMPUTATION: peer.computation(inputs)}
+                made[PROLOGUE] = peer.prologue(inputs) if row.peer == CGVERIFY else None
                 functions |= {(row.peer, what): function for what, function in made.items() if function is not None}
                 peers[row.peer] = peer
         except Exception as error:  # a peer may fail in any way; the row says how
@@ -154,10 +155,9 @@ def _make_ready(row: Row, workload: Workload, expected: Sequence[Sequence[torch.
 
 
 def _time(functions: dict[tuple[str, str], Callable[[], object]], effort: Effort) -> dict[tuple[str, str], Timing]:
-    """Whole calls in turn, then computations in turn, without autograd, as Thunder executes them."""
-    whole = {key: function for key, function in functions.items() if key[1] == WHOLE}
+    """Whole calls and prologues in turn, then computations in turn, without autograd, as Thunder executes them."""
     computations = {key: function for key, function in functions.items() if key[1] == COMPUTATION}
-    timings = time_in_turn(whole, effort)
+    timings = time_in_turn({key: f for key, f in functions.items() if key not in computations}, effort)
     with torch.no_grad():
         return timings | time_in_turn(computations, effort)
 
@@ -169,9 +169,12 @@ def _with_timings(
     workload: Workload,
     settings: Settings,
 ) -> Row:
-    row = replace(row, whole=timings.get((row.peer, WHOLE)), computation=timings.get((row.peer, COMPUTATION)))
+    whole, computation, prologue = (timings.get((row.peer, what)) for what in (WHOLE, COMPUTATION, PROLOGUE))
+    row = replace(row, whole=whole, computation=computation, prologue=prologue)
     if row.peer != CGVERIFY or not isinstance(peer, ThunderPeer):
         return row
+    if workload.parameters:
+        row = replace(row, fresh_bytes=sum(t.nbytes for t in (*workload.inputs[0], *workload.parameters)))
     try:
         return replace(row, safety=_measure_safety(peer, workload, settings.effort))
     except Exception as error:  # the rest of the row stands

@@ -49,6 +49,9 @@ class Peer(Protocol):
     def computation(self, inputs: Inputs) -> Call | None:
         """The computation alone; None if the two are not apart. The peer was called before."""
 
+    def prologue(self, inputs: Inputs) -> Call | None:
+        """What Thunder does of a whole call before the computation; None for others. The peer was called before."""
+
 
 class DirectPeer:
     """Eager PyTorch, or torch.compile: a function in place of the workload's."""
@@ -65,6 +68,9 @@ class DirectPeer:
         return partial(self._step, *inputs)
 
     def computation(self, inputs: Inputs) -> None:
+        """See `Peer`."""
+
+    def prologue(self, inputs: Inputs) -> None:
         """See `Peer`."""
 
 
@@ -87,6 +93,10 @@ class ThunderPeer:
         """See `Peer`."""
         executed = find_executed(self.jitted)
         return partial(executed.run, *flatten_inputs(self.jitted, inputs))
+
+    def prologue(self, inputs: Inputs) -> Call:
+        """See `Peer`."""
+        return partial(flatten_inputs, self.jitted, inputs)
 
     def region_calls(self, inputs: Inputs) -> list[RegionCall]:
         """The calls of cgverify's regions in one computation, in order."""
@@ -120,6 +130,9 @@ class FloorPeer:
     def computation(self, inputs: Inputs) -> Call:
         """See `Peer`."""
         return partial(self._capture(inputs), *flatten_inputs(self._ungraphed.jitted, inputs))
+
+    def prologue(self, inputs: Inputs) -> None:
+        """See `Peer`: the floor has no prologue."""
 
     def _capture(self, inputs: Inputs) -> BareGraph:
         if self._graph is None:

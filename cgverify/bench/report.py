@@ -9,6 +9,7 @@ from dataclasses import asdict
 from cgverify.bench.cases import Case
 from cgverify.bench.measure import Timing
 from cgverify.bench.rows import OK, Row
+from cgverify.bench.targets import Target, compute_targets
 
 from rich.console import Console
 from rich.markup import escape
@@ -76,13 +77,29 @@ def print_safety(rows: Sequence[Row], console: Console) -> None:
     console.print(table)
 
 
+def print_targets(targets: Sequence[Target], console: Console) -> None:
+    """Each figure that the project sets itself, its bound, and whether it is met."""
+    if not targets:
+        return
+    console.print("\n[bold]targets[/]: at most the bound")
+    table = Table(box=None, pad_edge=False)
+    for name in ("figure", "case", "executor", "found", "bound", "met", "remark"):
+        table.add_column(name, justify="right" if name in ("found", "bound") else "left")
+    for target in targets:
+        met = {True: "yes", False: "no", None: "-"}[target.met]
+        numbers = (_number(target.figure), _number(target.bound))
+        table.add_row(target.what, target.case, target.executor or "-", *numbers, met, escape(target.remark))
+    console.print(table)
+
+
 def render_json(machine: dict[str, str], rows: Sequence[Row]) -> str:
-    """One object: the format's name and version, the machine, and all fields of each row; times in microseconds."""
+    """One object: the format's name and version, the machine, all fields of rows and targets; microseconds."""
     found = {
         "format": "cgverify-benchmark",
         "version": 1,
         "machine": machine,
         "rows": [asdict(row) for row in rows],
+        "targets": [asdict(target) for target in compute_targets(rows)],
     }
     return json.dumps(found, indent=2) + "\n"
 

@@ -43,11 +43,13 @@ class Row:
         remark: in one line why the status is not `ok`, or what could not be measured.
         whole: a whole call.
         computation: a call without Thunder's prologue and autograd's glue.
+        prologue: for Thunder's peers, the look-up of the compiled function and the check of its arguments, alone.
         first_ms: milliseconds of the first call, compiling included.
         ready_ms: milliseconds of the first calls together, one for each of `cases.SEEDS`, captures included.
         reserved: peak of reserved bytes in later calls, after `empty_cache`, above what inputs and parameters hold.
         reserved_first: the same in the first calls.
         safety: for cgverify.
+        fresh_bytes: for cgverify in training, the bytes of copied inputs and of the gradients that a step returns.
         to_floor: throughput time of the computation (of eager's whole call) over the floor's.
         to_thunder_graphs: the same over that of Thunder's own transform.
         whole_to_thunder_graphs: throughput time of the whole call over that of Thunder's own transform.
@@ -62,11 +64,13 @@ class Row:
     remark: str = ""
     whole: Timing | None = None
     computation: Timing | None = None
+    prologue: Timing | None = None
     first_ms: float | None = None
     ready_ms: float | None = None
     reserved: int | None = None
     reserved_first: int | None = None
     safety: Safety | None = None
+    fresh_bytes: int | None = None
     to_floor: float | None = None
     to_thunder_graphs: float | None = None
     whole_to_thunder_graphs: float | None = None

@@ -20,10 +20,13 @@ from cgverify.bench.cases import (
     make_chain,
 )
 from cgverify.bench.measure import Effort, ReservedMemory, Timing, time_in_turn
-from cgverify.bench.rows import FAILED, LEFT_OUT, OK, WRONG, Row, with_ratios
+from cgverify.bench.report import print_targets
+from cgverify.bench.rows import FAILED, LEFT_OUT, OK, WRONG, Row, Safety, with_ratios
+from cgverify.bench.targets import compute_targets
 
 import pytest
 import torch
+from rich.console import Console
 
 Output = pytest.CaptureFixture[str]
 EFFORT = Effort(samples=3, calls=4, sample_seconds=1.0, fewest=1, host_samples=2)
@@ -51,7 +54,9 @@ def test_every_peer_is_right_on_a_chain(capsys: Output) -> None:
         **{(peer, executor): OK for peer in thunders for executor in ("torch", "torchcompile")},
         ("torch.compile", ""): LEFT_OUT,
     }
+    assert {target["what"] for target in found["targets"]} >= {"computation over the floor"}
     for row in found["rows"]:
+        assert (row["prologue"] is not None) == (row["peer"] == "cgverify"), row
         assert (row["whole"] is not None) == (row["status"] == OK and row["peer"] != "floor"), row
         assert (row["computation"] is not None) == (row["peer"] in thunders), row
         assert (row["safety"] is not None) == (row["peer"] == "cgverify"), row
@@ -189,6 +194,40 @@ def test_ratios_are_of_one_case_and_executor() -> None:
         (1.0, None, None, None, "GPU"),
         (None, None, None, 1.0, None),
     ]
+
+
+def test_targets_are_held_against_their_bounds(capsys: Output) -> None:
+    """Each kind of target gets its figure, its bound and whether it is met; what cannot be computed says so."""
+    safety = Safety(1, timing(25.0), timing(22.0))
+    rows = with_ratios(
+        [
+            Row("chain-128x64", "torch", "cgverify", computation=timing(24, host=20), safety=safety),
+            Row("chain-128x64", "torch", "thunder-graphs", computation=timing(40)),
+            Row("chain-128x64", "torch", "floor", computation=timing(20, host=18)),
+            Row("chain-128x64", "torchcompile", "cgverify", computation=timing(23), whole=timing(90), safety=safety),
+            Row("chain-128x64", "torchcompile", "floor", computation=timing(20, host=3)),
+            Row("chain-128x64", "", "torch.compile", whole=timing(60)),
+        ]
+    )
+    rows += [
+        Row("block-training", "", "eager", reserved=100 << 20),
+        Row("block-training", "torch", "cgverify", reserved=130 << 20, fresh_bytes=20 << 20),
+    ]
+    targets = compute_targets(rows)
+    found = [
+        (t.what, t.executor, t.figure and round(t.figure, 3), t.bound and round(t.bound, 3), t.met) for t in targets
+    ]
+    assert found == [
+        ("computation over the floor", "torch", 1.2, 1.25, True),
+        ("computation over the floor", "torchcompile", 1.15, 1.1, False),
+        ("computation over the floor", "torch", None, 1.1, None),
+        ("computation over Thunder's own graphs", "torch", 0.6, 0.625, True),
+        ("graphs for the lone fused symbol", "torchcompile", 1.0, None, True),
+        ("whole call over torch.compile's", "torchcompile", 1.5, None, None),
+        ("training memory over eager's", "torch", 1.1, 1.15, True),
+    ]
+    print_targets(targets, Console(width=200))
+    assert "of it +3.0 us for safety" in capsys.readouterr().out
 
 
 def test_chain_uses_every_input_once_per_round() -> None:

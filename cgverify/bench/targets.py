@@ -1,0 +1,125 @@
+"""What the project sets itself, held against the rows of one run: the figure, the bound, and whether it is met.
+
+| target | bound |
+|---|---|
+| computation over the floor's, where the GPU is the limit | at most 1.10 times |
+| computation over the floor's, where the host is | at most 1.25 times, or at most 4 us more |
+| computation over that of Thunder's own transform, 64 inputs | at most 1 / 1.6 |
+| the same, 2 inputs (Thunder's own transform neither clones nor guards) | at most 1.15 |
+| a lone fused symbol | is graphed |
+| whole call over that of torch.compile, executor torchcompile | none: Thunder's prologue is shown beside it |
+| training: peak of reserved memory over eager's | at most 1.15 times, copied inputs and fresh gradients apart |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cgverify.bench.cases import COMPILED, TORCH
+from cgverify.bench.measure import Timing
+from cgverify.bench.peers import CGVERIFY, EAGER, FLOOR, THUNDER_GRAPHS
+from cgverify.bench.rows import Row
+
+OVER_FLOOR_GPU, OVER_FLOOR_HOST, MORE_ON_HOST_US = 1.10, 1.25, 4.0
+OVER_THUNDER_GRAPHS = {"chain-6x2": 1.15, "chain-20x2": 1.15, "chain-128x64": 1 / 1.6}
+MEMORY_OVER_EAGER = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One figure that the project sets itself.
+
+    Attributes:
+        what: the figure in words.
+        case: where it was measured.
+        executor: of Thunder.
+        figure: what was found; None where a row it needs is missing.
+        bound: the most it may be; None where there is no bound.
+        met: whether it is; None without figure or bound.
+        remark: how to read it.
+    """
+
+    what: str
+    case: str
+    executor: str
+    figure: float | None
+    bound: float | None
+    met: bool | None
+    remark: str = ""
+
+
+def compute_targets(rows: Sequence[Row]) -> list[Target]:
+    """The targets that a run's rows bear on, kind by kind, in the order of the rows."""
+    found = {(row.case, row.executor, row.peer): row for row in rows}
+    ours = [row for row in rows if row.peer == CGVERIFY]
+    kinds = (_over_floor, _over_thunder_graphs, _lone_fusion, _over_compile, _memory)
+    return [target for kind in kinds for row in ours for target in kind(row, found)]
+
+
+Found = dict[tuple[str, str, str], Row]
+
+
+def _over_floor(row: Row, found: Found) -> Iterator[Target]:
+    floor = _computation(found, row, FLOOR)
+    bound = OVER_FLOOR_HOST if row.limit == "host" else OVER_FLOOR_GPU
+    met, remark = _at_most(row.to_floor, bound), f"limited by the {row.limit}"
+    if row.limit == "host" and row.computation is not None and floor is not None:
+        more = row.computation.throughput - floor.throughput
+        met, remark = met or more <= MORE_ON_HOST_US, f"{remark}; {more:+.1f} us, {MORE_ON_HOST_US:.0f} us are allowed"
+    yield Target("computation over the floor", row.case, row.executor, row.to_floor, bound, met, remark)
+
+
+def _over_thunder_graphs(row: Row, found: Found) -> Iterator[Target]:
+    bound = OVER_THUNDER_GRAPHS.get(row.case)
+    if bound is None or row.executor != TORCH:
+        return
+    remark = ""
+    if row.safety is not None:
+        remark = f"of it {row.safety.region.throughput - row.safety.bare.throughput:+.1f} us for safety"
+    figure = row.to_thunder_graphs
+    what = "computation over Thunder's own graphs"
+    yield Target(what, row.case, row.executor, figure, bound, _at_most(figure, bound), remark)
+
+
+def _lone_fusion(row: Row, found: Found) -> Iterator[Target]:
+    """A chain is one fused symbol to the executor torchcompile."""
+    if row.executor != COMPILED or not row.case.startswith("chain"):
+        return
+    regions = 0 if row.safety is None else row.safety.regions
+    figure = float(regions) if row.computation is not None else None
+    met = None if figure is None else regions == 1
+    yield Target("graphs for the lone fused symbol", row.case, row.executor, figure, None, met)
+
+
+def _over_compile(row: Row, found: Found) -> Iterator[Target]:
+    if row.executor != COMPILED:
+        return
+    remark = ""
+    if row.whole is not None and row.prologue is not None and row.computation is not None:
+        remark = f"{row.whole.throughput:.0f} us, of it {row.prologue.throughput:.0f} us Thunder's prologue"
+        remark += f", {row.computation.throughput:.0f} us computation"
+    what = "whole call over torch.compile's"
+    yield Target(what, row.case, row.executor, row.whole_to_compile, None, None, remark)
+
+
+def _memory(row: Row, found: Found) -> Iterator[Target]:
+    eager = found.get((row.case, "", EAGER))
+    if row.fresh_bytes is None or eager is None or row.reserved is None or not eager.reserved:
+        return
+    figure = (row.reserved - row.fresh_bytes) / eager.reserved
+    met = figure <= MEMORY_OVER_EAGER
+    others = [found.get((row.case, row.executor, peer)) for peer in ("thunder", THUNDER_GRAPHS)]
+    sizes = [(peer.peer, peer.reserved) for peer in (eager, *others) if peer is not None and peer.reserved is not None]
+    listed = ", ".join(f"{peer} {size / 2**20:.0f}" for peer, size in sizes)
+    remark = f"MiB: cgverify {row.reserved / 2**20:.0f} ({row.fresh_bytes / 2**20:.0f} apart), {listed}"
+    yield Target("training memory over eager's", row.case, row.executor, figure, MEMORY_OVER_EAGER, met, remark)
+
+
+def _computation(found: Found, row: Row, peer: str) -> Timing | None:
+    other = found.get((row.case, row.executor, peer))
+    return None if other is None else other.computation
+
+
+def _at_most(figure: float | None, bound: float) -> bool | None:
+    return None if figure is None else figure <= bound
