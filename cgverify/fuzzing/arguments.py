@@ -39,6 +39,8 @@ def draw_values(entry: Input, seed: int) -> torch.Tensor:
     dtype = DTYPES[entry.dtype]
     if entry.dtype == "bool":
         return torch.randint(0, 2, entry.shape, generator=generator).to(dtype)
+    if entry.dtype == "u8":
+        return torch.randint(0, 5, entry.shape, generator=generator).to(dtype)
     if not dtype.is_floating_point or entry.values == "integers":
         return torch.randint(-4, 5, entry.shape, generator=generator).to(dtype)
     values = torch.randn(entry.shape, generator=generator, dtype=torch.float64)

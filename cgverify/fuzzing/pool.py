@@ -54,7 +54,7 @@ class Statement:
         kwargs: the same, by name.
         results: numbers of the values it makes; several only where the function returns a sequence.
         symbol: what it becomes in a trace; for a write, what computes the new content.
-        writes: number of the value whose memory it writes.
+        writes: number of the value whose memory it writes; with results, besides computing these.
         random: whether it draws random numbers.
     """
 
@@ -126,6 +126,8 @@ class Pool:
         writable: bool = True,
         device: Device | None = None,
         random: bool = False,
+        tracked: bool = True,
+        writes: Ref | None = None,
     ) -> tuple[Ref, ...]:
         """Add a statement that makes tensors, one for each shape.
 
@@ -142,6 +144,8 @@ class Pool:
             writable: False where elements of a result overlap.
             device: where the results live; the device of the arguments unless given.
             random: whether random numbers are drawn.
+            tracked: False where autograd stops (`detach`).
+            writes: a tensor that the call writes besides (running statistics).
         """
         operands = [self.types[n] for n in refs_in((args, tuple((kwargs or {}).values())))]
         tensors = [v for v in operands if isinstance(v, TensorType)]
@@ -155,7 +159,7 @@ class Pool:
             made = TensorType(
                 shape, name, place, self.new_storage(), writable, False, exact(bound, name), fragile, drawn
             )
-            if made.is_float and any(v.needs_grad for v in tensors):
+            if tracked and made.is_float and any(v.needs_grad for v in tensors):
                 made = replace(made, needs_grad=True)
             if view_of is not None:
                 base = self.tensor(view_of)
@@ -163,7 +167,10 @@ class Pool:
             results.append(self.add(made))
             if made.needs_grad:
                 self.grad_storages |= {made.storage, *(v.storage for v in tensors)}
-        self._append(function, args, kwargs, tuple(r.value for r in results), symbol, None, random)
+        if writes is not None:
+            self._change_content(writes, None, fragile, drawn)
+        written = None if writes is None else writes.value
+        self._append(function, args, kwargs, tuple(r.value for r in results), symbol, written, random)
         return tuple(results)
 
     def emit_number(self, function: str, args: tuple[Any, ...], kind: NumberType, symbol: str | None = None) -> Ref:
@@ -185,7 +192,11 @@ class Pool:
         target = args[0]
         operands = [self.types[n] for n in refs_in(args)]
         fragile = any(v.fragile or (discrete and v.bound is None and not _is_exact(v)) for v in operands)
-        drawn = any(v.drawn for v in operands)
+        self._change_content(target, bound, fragile, any(v.drawn for v in operands))
+        self._append(function, args, None, (), symbol, target.value, False)
+
+    def _change_content(self, target: Ref, bound: float | None, fragile: bool, drawn: bool) -> None:
+        """Note that the memory of `target` holds, in part, other values now."""
         storage = self.tensor(target).storage
         for number, value in enumerate(self.types):
             if isinstance(value, TensorType) and value.storage == storage:
@@ -193,7 +204,6 @@ class Pool:
                 self.types[number] = replace(
                     value, bound=exact(kept, value.dtype), fragile=value.fragile or fragile, drawn=value.drawn or drawn
                 )
-        self._append(function, args, None, (), symbol, target.value, False)
 
     def _append(
         self,

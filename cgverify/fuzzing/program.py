@@ -39,7 +39,7 @@ class Input(_Plain, kw_only=True, frozen=True):
 
     Attributes:
         shape: its sizes.
-        dtype: `f32`, `f64`, `f16`, `bf16`, `i64`, `i32` or `bool`.
+        dtype: `f32`, `f64`, `f16`, `bf16`, `i64`, `i32`, `u8` or `bool`.
         layout: its strides. `transposed` swaps the last two dimensions in memory, `strided` leaves gaps, `offset`
             starts one element into its storage, `expanded` repeats one slice along the first dimension.
         device: `cuda`, or `cpu` for a tensor that stays on the host.
@@ -52,7 +52,7 @@ class Input(_Plain, kw_only=True, frozen=True):
     """
 
     shape: tuple[Size, ...]
-    dtype: Literal["f32", "f64", "f16", "bf16", "i64", "i32", "bool"] = "f32"
+    dtype: Literal["f32", "f64", "f16", "bf16", "i64", "i32", "u8", "bool"] = "f32"
     layout: Layout = "contiguous"
     device: Literal["cuda", "cpu"] = "cuda"
     role: Literal["arg", "parameter", "buffer"] = "arg"

@@ -58,7 +58,7 @@ def measure(program: Program) -> tuple[Any, ...]:
         for entry in inputs
         for name in ("layout", "device", "role", "alias_of", "requires_grad", "seed")
     )
-    dtypes = sum(("f32", "f64", "i64", "bool", "bf16", "f16", "i32").index(entry.dtype) for entry in inputs)
+    dtypes = sum(("f32", "f64", "i64", "bool", "bf16", "f16", "i32", "u8").index(entry.dtype) for entry in inputs)
     values = sum(("integers", "normal", "special").index(entry.values) for entry in inputs)
     elements = sum(sum(entry.shape) + len(entry.shape) for entry in inputs)
     params = sum(len(step.params) for step in program.steps)

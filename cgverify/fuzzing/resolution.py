@@ -133,7 +133,7 @@ def _without_dead_draws(
     live = {_memory(types, number) for number in visible}
     dropped: set[int] = set()
     for statement in reversed(statements):
-        touched = statement.results if statement.writes is None else (statement.writes,)
+        touched = statement.results if statement.writes is None else (*statement.results, statement.writes)
         if live.intersection(_memory(types, number) for number in touched):
             live.update(_memory(types, number) for number in statement.reads())
         elif statement.random:

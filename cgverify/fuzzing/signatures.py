@@ -81,9 +81,15 @@ class Operation:
 
 
 def tensor(
-    dtypes: tuple[str, ...] = NUMERIC, *, min_rank: int = 0, max_rank: int = 8, nonempty: bool = False, cpu: bool = True
+    dtypes: tuple[str, ...] = NUMERIC,
+    *,
+    min_rank: int = 0,
+    max_rank: int = 8,
+    nonempty: bool = False,
+    cpu: bool = True,
+    same_dtype: bool = False,
 ) -> Accepts:
-    """Accept a tensor of certain dtypes and ranks, on the device of the operands before it."""
+    """Accept a tensor of certain dtypes and ranks, on the device (if asked, of the dtype) of the operands before it."""
 
     def accepts(pool: Pool, ref: Ref, chosen: tuple[Ref, ...]) -> bool:
         value = pool.types[ref.value]
@@ -94,6 +100,7 @@ def tensor(
             and not (nonempty and value.numel == 0)
             and (cpu or value.device == "cuda")
             and all(pool.tensor(other).device == value.device for other in chosen if pool.is_tensor(other))
+            and not (same_dtype and chosen and value.dtype != pool.tensor(chosen[0]).dtype)
         )
 
     return accepts
@@ -128,6 +135,14 @@ def same_shape(dtypes: tuple[str, ...] = NUMERIC, *, same_dtype: bool = False) -
         )
 
     return accepts
+
+
+def length_matches(dim: int, dtypes: tuple[str, ...], *, same_dtype: bool = False) -> Accepts:
+    """Accept a vector as long as dimension `dim` of the first operand, on its device."""
+    is_vector = tensor(dtypes, min_rank=1, max_rank=1, same_dtype=same_dtype)
+    return lambda pool, ref, chosen: (
+        is_vector(pool, ref, chosen) and pool.tensor(ref).shape[0] == pool.tensor(chosen[0]).shape[dim]
+    )
 
 
 def destination(dtypes: tuple[str, ...] = DTYPES, *, min_rank: int = 0) -> Accepts:

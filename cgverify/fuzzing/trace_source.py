@@ -61,7 +61,7 @@ class _Writer:
         )
 
     def _add(self, statement: Statement) -> None:
-        if statement.writes is not None:
+        if statement.writes is not None and not statement.results:
             self._write_in_place(statement, statement.writes)
             return
         names = [self._new_name() for _ in statement.results]

@@ -121,7 +121,7 @@ class _Builder:
 
     def add(self, statement: Statement) -> None:
         """Add the bound symbols of one statement."""
-        if statement.writes is not None:
+        if statement.writes is not None and not statement.results:
             self._write(statement, statement.writes)
             return
         result = self._compute(statement)

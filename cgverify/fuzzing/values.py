@@ -16,8 +16,9 @@ Device = Literal["cuda", "cpu"]
 
 FLOATS = ("f32", "f64", "f16", "bf16")
 WIDE_FLOATS = ("f32", "f64")
-INTEGERS = ("i64", "i32")
+INTEGERS = ("i64", "i32", "u8")
 NUMERIC = FLOATS + INTEGERS
+SIGNED = (*FLOATS, "i64", "i32")
 DTYPES = (*NUMERIC, "bool")
 
 TORCH_DTYPES = {
@@ -27,6 +28,7 @@ TORCH_DTYPES = {
     "bf16": "torch.bfloat16",
     "i64": "torch.int64",
     "i32": "torch.int32",
+    "u8": "torch.uint8",
     "bool": "torch.bool",
 }
 
@@ -38,6 +40,7 @@ EXACT_LIMIT = {
     "bf16": 2.0**8,
     "i64": 2.0**62,
     "i32": 2.0**31 - 1,
+    "u8": 0.0,  # a negative number wraps around, and a bound is a magnitude
     "bool": 1.0,
 }
 
@@ -161,7 +164,7 @@ def _promote_pair(a: str, b: str) -> str:
         return a if _category(a) > _category(b) else b
     if {a, b} == {"f16", "bf16"}:
         return "f32"
-    return next(dtype for dtype in ("f64", "f32", "i64") if dtype in (a, b))
+    return next(dtype for dtype in ("f64", "f32", "i64", "i32") if dtype in (a, b))
 
 
 def _combine(higher: str, lower: str) -> str:

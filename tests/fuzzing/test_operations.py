@@ -19,19 +19,19 @@ import pytest
 import torch
 from thunder.core import dtypes
 
-pytestmark = pytest.mark.filterwarnings("ignore:var:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning")
 
 SHAPES = ((2, 3), (3,), (3, 3), (), (1, 3), (2, 3, 3))
-TRIALS = 24
+TRIALS = 14
 
 # Executed by Thunder through torch._refs or other kernels than eager's, so equal only up to rounding.
 OTHER_KERNELS = {"prod"}
 
 
 def test_size() -> None:
-    """There are at least 100 operations in a dozen families, `item`, views, writes and draws among them."""
-    assert len(OPERATIONS) >= 100
-    assert len(FAMILIES) >= 12
+    """There are at least 250 operations in fifteen families, `item`, views, writes and draws among them."""
+    assert len(OPERATIONS) >= 250
+    assert len(FAMILIES) >= 15
     assert {"item", "reshape", "copy_", "dropout", "matmul", "to_device"} <= OPERATIONS.keys()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cgverify.fuzzing.pool import Pool, Ref
+from cgverify.fuzzing.pool import Pool, Ref, Symbol
 from cgverify.fuzzing.values import Scalar, TensorType, broadcast, promote
 
 Bound = Callable[..., float]
@@ -42,7 +42,7 @@ def emit_elementwise(
     extra: tuple[Any, ...] = (),
     *,
     dtype: str | None = None,
-    symbol: str | None = None,
+    symbol: str | Symbol | None = None,
     bound: Bound | None = None,
     discrete: bool = False,
     kwargs: dict[str, Any] | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cgverify.fuzzing.building.bounds import Bound, Params, bounded, emit_elementwise, types_of
-from cgverify.fuzzing.pool import Pool, Ref
+from cgverify.fuzzing.pool import Pool, Ref, Symbol
 from cgverify.fuzzing.signatures import Operation, broadcastable, choice, tensor
 from cgverify.fuzzing.values import FLOATS, NUMERIC, Scalar, broadcast, promote
 
@@ -73,6 +73,22 @@ def clamp(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     emit_elementwise(pool, "torch.clamp", refs, (-limit, limit), bound=lambda a: min(a, limit))
 
 
+def clamp_min(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Raise each element to at least 0."""
+    emit_elementwise(pool, "torch.clamp", refs, (0,), bound=lambda a: a)
+
+
+def logical_not(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Tell which elements are zero."""
+    symbol = Symbol("eq", (*refs, 0))
+    emit_elementwise(pool, "torch.logical_not", refs, dtype="bool", symbol=symbol, discrete=True)
+
+
+def square(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Multiply by itself."""
+    emit_elementwise(pool, "torch.square", refs, symbol=Symbol("mul", refs * 2), bound=lambda a: a * a)
+
+
 def lerp(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     """Go half the way from one tensor to another."""
     emit_elementwise(pool, "torch.lerp", refs, (0.5,))
@@ -81,6 +97,11 @@ def lerp(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
 def addcmul(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     """Add twice a product."""
     emit_elementwise(pool, "torch.addcmul", refs, kwargs={"value": 2.0}, bound=lambda a, b, c: a + 2 * b * c)
+
+
+def addcdiv(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Add twice a quotient."""
+    emit_elementwise(pool, "torch.addcdiv", refs, kwargs={"value": 2.0})
 
 
 def as_mask(pool: Pool, ref: Ref) -> Ref:
@@ -99,6 +120,14 @@ def where(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     shape = broadcast(*(pool.tensor(ref).shape for ref in (first, second, mask)))
     if shape is not None:
         pool.emit("torch.where", (mask, first, second), shapes=(shape,), dtype=dtype, bound=bound)
+
+
+def where_scalar(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Keep elements where a mask says so, take 2 elsewhere."""
+    first, condition = refs
+    bound = bounded(pool, lambda a: max(a, 2.0), (first,))
+    mask, kind = as_mask(pool, condition), pool.tensor(first)
+    pool.emit("torch.where", (mask, first, 2.0), shapes=(kind.shape,), dtype=kind.dtype, bound=bound)
 
 
 def masked_fill(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:

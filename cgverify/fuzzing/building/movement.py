@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cgverify.fuzzing.building.bounds import FUNCTIONAL, Params, bounded, emit_elementwise
-from cgverify.fuzzing.pool import Dtype, On, Pool, Ref
+from cgverify.fuzzing.pool import Dtype, On, Pool, Ref, Symbol
 from cgverify.fuzzing.signatures import Operation, tensor
 from cgverify.fuzzing.values import FLOATS
 
@@ -32,6 +32,21 @@ def cat(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     shape = (*value.shape[:dim], 2 * value.shape[dim], *value.shape[dim + 1 :])
     bound = bounded(pool, max, refs)
     pool.emit("torch.cat", (refs, dim), shapes=(shape,), dtype=value.dtype, bound=bound)
+
+
+def cat_twice(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Join a tensor twice, and another, along the first dimension."""
+    value = pool.tensor(refs[0])
+    shape = (3 * value.shape[0], *value.shape[1:])
+    args = ((refs[0], refs[0], refs[1]), 0)
+    pool.emit("torch.cat", args, shapes=(shape,), dtype=value.dtype, bound=bounded(pool, max, refs))
+
+
+def roll(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Shift along a dimension, around the end."""
+    value = pool.tensor(refs[0])
+    args = (refs[0], 1, params["dim"] % value.rank)
+    pool.emit("torch.roll", args, shapes=(value.shape,), dtype=value.dtype, bound=value.bound)
 
 
 def stack(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
@@ -76,13 +91,16 @@ def embedding(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
 def to_dtype(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     """Convert to another dtype, or to the same one, which returns the tensor itself."""
     value, dtype = pool.tensor(refs[0]), params["dtype"]
+    if value.is_float and dtype == "u8":
+        dtype = "i64"  # what becomes of a negative number there, C++ leaves open
     to_integer = value.is_float and dtype not in FLOATS
     bound = 1.0 if dtype == "bool" else value.bound
-    view = refs[0] if dtype == value.dtype else None
+    view = refs[0] if dtype == value.dtype and not params["copy"] else None
     args = (refs[0], Dtype(dtype))
     pool.emit(
         "Tensor.to",
         args,
+        {"copy": True} if params["copy"] else {},
         shapes=(value.shape,),
         dtype=dtype,
         bound=bound,
@@ -90,6 +108,48 @@ def to_dtype(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
         view_of=view,
         writable=value.writable,
     )
+
+
+def to_like(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Convert to the dtype of another tensor on the same device; nothing random may reach that."""
+    value, other = pool.tensor(refs[0]), pool.tensor(refs[1])
+    if other.drawn:
+        return
+    pool.emit(
+        "Tensor.to",
+        refs,
+        shapes=(value.shape,),
+        dtype=other.dtype,
+        symbol=Symbol("to", (refs[0], Dtype(other.dtype))),
+        bound=value.bound,
+        view_of=refs[0] if other.dtype == value.dtype else None,
+        writable=value.writable,
+    )
+
+
+def cpu(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Move to the host by the method of that name, of which Thunder knows nothing."""
+    value = pool.tensor(refs[0])
+    view = refs[0] if value.device == "cpu" else None
+    pool.emit(
+        "Tensor.cpu",
+        refs,
+        shapes=(value.shape,),
+        dtype=value.dtype,
+        bound=value.bound,
+        view_of=view,
+        writable=value.writable,
+        device="cpu",
+    )
+
+
+def nll_loss(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Add up, in each row, the element that an index names."""
+    value = pool.tensor(refs[0])
+    picked = valid_index(pool, refs[1], value.shape[1])
+    symbol = Symbol("nll_loss", (refs[0], picked), {"ignore_index": -100})
+    kwargs = {"ignore_index": -100}
+    pool.emit(FUNCTIONAL + "nll_loss", (refs[0], picked), kwargs, shapes=((),), dtype=value.dtype, symbol=symbol)
 
 
 def to_device(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:

@@ -88,6 +88,11 @@ def along(
     return Operation(name, family, (tensor(dtypes, min_rank=1, nonempty=True),), build, {"dim": INT})
 
 
+def without_last(shape: Shape, *, keep: bool) -> Shape:
+    """Return the shape without its last dimension, or with size 1 there."""
+    return (*shape[:-1], 1) if keep else shape[:-1]
+
+
 def layer_norm(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     """Normalise over the last dimension."""
     value = pool.tensor(refs[0])
@@ -118,11 +123,47 @@ def matmul(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
 
 def gram(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     """The product x @ x.T: a matrix product whose shapes always match."""
-    value = pool.tensor(refs[0])
-    turned = emit_view(
-        pool, "torch.transpose", (refs[0], -2, -1), (*value.shape[:-2], value.shape[-1], value.shape[-2])
-    )
-    matmul(pool, (refs[0], turned), params)
+    matmul(pool, (refs[0], _transposed(pool, refs[0])), params)
+
+
+def _transposed(pool: Pool, ref: Ref) -> Ref:
+    shape = pool.tensor(ref).shape
+    return emit_view(pool, "torch.transpose", (ref, -2, -1), (*shape[:-2], shape[-1], shape[-2]))
+
+
+def bmm(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Multiply a batch of matrices by their transposes."""
+    _product(pool, "torch.bmm", refs[0], ())
+
+
+def baddbmm(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Add a matrix to each product of a batch with its transpose; the added one is a row of the batch."""
+    size = pool.tensor(refs[0]).shape[-2]
+    row = emit_view(pool, "torch.select", (refs[0], -1, 0), pool.tensor(refs[0]).shape[:-1])
+    added = emit_view(pool, "torch.unsqueeze", (row, -1), (*pool.tensor(row).shape, 1))
+    spread = emit_view(pool, "Tensor.expand", (added, (-1, -1, size)), (*pool.tensor(row).shape, size), writable=False)
+    _product(pool, "torch.baddbmm", refs[0], (spread,))
+
+
+def addmm(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Add the first column to each column of the product with the transpose."""
+    column = emit_view(pool, "torch.select", (refs[0], -1, 0), pool.tensor(refs[0]).shape[:-1])
+    _product(pool, "torch.addmm", refs[0], (column,))
+
+
+def _product(pool: Pool, function: str, ref: Ref, added: tuple[Ref, ...]) -> None:
+    value, turned = pool.tensor(ref), _transposed(pool, ref)
+    shape = (*value.shape[:-1], value.shape[-2])
+    bound = bounded(pool, lambda a: a * a * value.shape[-1] + a * len(added), (ref,))
+    pool.emit(function, (*added, ref, turned), shapes=(shape,), dtype=value.dtype, bound=bound)
+
+
+def einsum(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Multiply by a transpose, as an equation."""
+    a, b = pool.tensor(refs[0]), pool.tensor(refs[1])
+    bound = bounded(pool, lambda x, y: x * y * a.shape[1], refs)
+    args = ("ij,kj->ik", *refs)
+    pool.emit("torch.einsum", args, shapes=((a.shape[0], b.shape[0]),), dtype=a.dtype, bound=bound)
 
 
 def weight_matches(pool: Pool, ref: Ref, chosen: tuple[Ref, ...]) -> bool:
@@ -135,8 +176,18 @@ def weight_matches(pool: Pool, ref: Ref, chosen: tuple[Ref, ...]) -> bool:
     )
 
 
+def bias_matches(pool: Pool, ref: Ref, chosen: tuple[Ref, ...]) -> bool:
+    """Accept the bias of a linear layer for the weight, which is the second operand."""
+    value, weight = pool.types[ref.value], pool.tensor(chosen[1])
+    return (
+        isinstance(value, TensorType)
+        and (value.dtype, value.device) == (weight.dtype, weight.device)
+        and value.shape == weight.shape[:1]
+    )
+
+
 def linear(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
-    """Multiply by a transposed weight."""
+    """Multiply by a transposed weight, and add a bias if there is one."""
     a, b = pool.tensor(refs[0]), pool.tensor(refs[1])
-    bound = bounded(pool, lambda x, y: x * y * a.shape[-1], refs)
+    bound = bounded(pool, lambda x, y, *bias: x * y * a.shape[-1] + sum(bias), refs)
     pool.emit(FUNCTIONAL + "linear", refs, shapes=((*a.shape[:-1], b.shape[0]),), dtype=a.dtype, bound=bound)

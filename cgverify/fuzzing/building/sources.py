@@ -54,6 +54,19 @@ def arange(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     pool.emit("torch.arange", (3,), kwargs, shapes=((3,),), dtype="i64", bound=2.0, symbol=symbol)
 
 
+def arange_float(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Count from 0 to 1.5 in halves."""
+    kwargs = {"device": On("cuda"), "dtype": Dtype("f32")}
+    symbol = Symbol("arange", (), {"start": 0.0, "step": 0.5, "end": 2.0, **kwargs})
+    pool.emit("torch.arange", (0.0, 2.0, 0.5), kwargs, shapes=((4,),), dtype="f32", symbol=symbol)
+
+
+def constant(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Make a tensor of Python numbers."""
+    kwargs = {"device": On("cuda")}
+    pool.emit("torch.tensor", ((1.0, 2.0, -3.0),), kwargs, shapes=((3,),), dtype="f32", bound=3.0)
+
+
 def random_draw(name: str, *, bound: float | None = None) -> Operation:
     """A draw of a fixed shape."""
 

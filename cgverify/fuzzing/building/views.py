@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from cgverify.fuzzing.building.bounds import Params
-from cgverify.fuzzing.pool import Pool, Ref
+from cgverify.fuzzing.pool import Pool, Ref, Symbol
 from cgverify.fuzzing.signatures import INT, choice
-from cgverify.fuzzing.values import Shape, TensorType
+from cgverify.fuzzing.values import Shape, TensorType, broadcast
 
 
 def emit_view(
@@ -53,6 +53,24 @@ def permute(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     emit_view(pool, "torch.permute", (refs[0], order), tuple(shape[d] for d in order))
 
 
+def turn(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Transpose a matrix."""
+    shape = pool.tensor(refs[0]).shape
+    emit_view(pool, "Tensor.t", refs, shape[::-1], symbol=Symbol("permute", (refs[0], (1, 0))))
+
+
+def movedim(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Make the first dimension the last."""
+    shape = pool.tensor(refs[0]).shape
+    emit_view(pool, "torch.movedim", (refs[0], 0, -1), (*shape[1:], shape[0]))
+
+
+def swapaxes(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Transpose as :func:`transpose` does, but by an op of which Thunder does not know that it returns a view."""
+    shape = pool.tensor(refs[0]).shape
+    emit_view(pool, "torch.swapaxes", (refs[0], 0, 1), (shape[1], shape[0], *shape[2:]))
+
+
 def select(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     """Take one index of one dimension."""
     shape = pool.tensor(refs[0]).shape
@@ -88,6 +106,34 @@ def expand(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     """Repeat the tensor along a new first dimension, without a copy."""
     shape = (2, *pool.tensor(refs[0]).shape)
     emit_view(pool, "Tensor.expand", (refs[0], shape), shape, writable=False)
+
+
+def expand_as(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Repeat the tensor as another's shape demands, or, where it does not fit, along a new first dimension."""
+    shape, other = pool.tensor(refs[0]).shape, pool.tensor(refs[1])
+    if broadcast(shape, other.shape) != other.shape or other.drawn:
+        expand(pool, refs, params)
+        return
+    symbol = Symbol("expand", (refs[0], other.shape))
+    emit_view(pool, "Tensor.expand_as", refs, other.shape, writable=False, symbol=symbol)
+
+
+def newaxis(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Insert a first and a last dimension by indexing."""
+    emit_view(pool, "getitem", (refs[0], (None, Ellipsis, None)), (1, *pool.tensor(refs[0]).shape, 1))
+
+
+def diagonal(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Take the diagonal of the first two dimensions."""
+    shape = pool.tensor(refs[0]).shape
+    emit_view(pool, "torch.diagonal", (refs[0], 0, 0, 1), (*shape[2:], min(shape[:2])))
+
+
+def narrow(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Take some rows, by an op of which Thunder does not know that it returns a view."""
+    shape = pool.tensor(refs[0]).shape
+    start = params["start"] % shape[0]
+    emit_view(pool, "torch.narrow", (refs[0], 0, start, shape[0] - start), (shape[0] - start, *shape[1:]))
 
 
 def squeeze(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
@@ -136,7 +182,30 @@ def chunk(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     pool.emit("torch.chunk", (refs[0], 2, dim), shapes=shapes, dtype=value.dtype, bound=value.bound, view_of=refs[0])
 
 
+def split(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Cut the last row off, as views."""
+    value = pool.tensor(refs[0])
+    dim = params["dim"] % value.rank
+    sizes = (value.shape[dim] - 1, 1)
+    shapes = tuple((*value.shape[:dim], size, *value.shape[dim + 1 :]) for size in sizes)
+    args = (refs[0], sizes, dim)
+    pool.emit("torch.split", args, shapes=shapes, dtype=value.dtype, bound=value.bound, view_of=refs[0])
+
+
+def unbind(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Take every row, as views."""
+    value = pool.tensor(refs[0])
+    shapes = (value.shape[1:],) * value.shape[0]
+    pool.emit("torch.unbind", (refs[0], 0), shapes=shapes, dtype=value.dtype, bound=value.bound, view_of=refs[0])
+
+
 def divisible(pool: Pool, ref: Ref, chosen: tuple[Ref, ...]) -> bool:
     """Accept a tensor that every dimension of which can be cut."""
     value = pool.types[ref.value]
     return isinstance(value, TensorType) and value.rank > 0 and all(size > 1 for size in value.shape)
+
+
+def several_rows(pool: Pool, ref: Ref, chosen: tuple[Ref, ...]) -> bool:
+    """Accept a tensor of more than one row, and of few."""
+    value = pool.types[ref.value]
+    return isinstance(value, TensorType) and value.rank > 0 and 1 < value.shape[0] <= 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cgverify.fuzzing.building.bounds import Bound, Params, bounded
+from cgverify.fuzzing.building.elementwise import as_mask
 from cgverify.fuzzing.building.reductions import integral_dtype
 from cgverify.fuzzing.building.views import choose_key
 from cgverify.fuzzing.pool import Pool, Ref, Symbol
@@ -30,18 +31,34 @@ def in_place_binary(name: str, bound: Bound | None, dtypes: tuple[str, ...] = NU
     return Operation(f"{name}_", "in-place", (destination(dtypes), source(fits)), build)
 
 
-def in_place_unary(name: str, bound: Bound | None, extra: tuple[Any, ...] = (), symbol: str | None = None) -> Operation:
+def in_place_unary(
+    name: str, bound: Bound | None, extra: tuple[Any, ...] = (), symbol: str | None = None, *, min_rank: int = 0
+) -> Operation:
     """Make an in-place operation of one tensor."""
 
     def build(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
         pool.emit_write(f"Tensor.{name}_", (*refs, *extra), symbol=symbol or name, bound=bounded(pool, bound, refs))
 
-    return Operation(f"{name}_", "in-place", (destination(FLOATS),), build)
+    return Operation(f"{name}_", "in-place", (destination(FLOATS, min_rank=min_rank),), build)
 
 
 def copy_in_place(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
     """Copy a tensor into another."""
     pool.emit_write("Tensor.copy_", refs, symbol=Symbol("copy_", ()), bound=pool.types[refs[1].value].bound)
+
+
+def masked_fill_in_place(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Replace elements by 2 where a mask says so, in place."""
+    mask = as_mask(pool, refs[1])
+    bound = bounded(pool, lambda a: max(a, 2.0), refs[:1])
+    pool.emit_write("Tensor.masked_fill_", (refs[0], mask, 2.0), symbol="masked_fill", bound=bound)
+
+
+def setitem_mask(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Write a number where a mask says so."""
+    mask = as_mask(pool, refs[1])
+    symbol = Symbol("copy_with_setitem_impl", (refs[0], mask, 2.0))
+    pool.emit_write("setitem", (refs[0], mask, 2.0), symbol=symbol, bound=2.0)
 
 
 def setitem_scalar(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:

@@ -1,0 +1,1 @@
+"""The entries of the vocabulary by kind; :mod:`cgverify.fuzzing.operations` puts them together."""
