@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from cgverify.api import CUDAGraphTransform, cuda_graph_transform
     from cgverify.diagnostics import Diagnostic, Report, VerificationError
     from cgverify.fuzzing.program import ProgramError
-    from cgverify.guarding import PassReport, Verified, assert_verified, verify_each
+    from cgverify.guarding import Verified, assert_verified
+    from cgverify.passes import PassReport, verify_each
     from cgverify.plugin import ReduceOverhead
     from cgverify.thunder_compat import UnsupportedVersionError
     from cgverify.verifier import contracts, verify, verify_pair
@@ -49,7 +50,7 @@ __all__ = [
 _HOMES: dict[str, tuple[str, str | None]] = {
     "CUDAGraphTransform": ("cgverify.api", "CUDAGraphTransform"),
     "Diagnostic": ("cgverify.diagnostics", "Diagnostic"),
-    "PassReport": ("cgverify.guarding", "PassReport"),
+    "PassReport": ("cgverify.passes", "PassReport"),
     "ProgramError": ("cgverify.fuzzing.program", "ProgramError"),
     "ReduceOverhead": ("cgverify.plugin", "ReduceOverhead"),
     "Report": ("cgverify.diagnostics", "Report"),
@@ -62,7 +63,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "emulation": ("cgverify.emulation", None),
     "fuzzing": ("cgverify.fuzzing", None),
     "verify": ("cgverify.verifier", "verify"),
-    "verify_each": ("cgverify.guarding", "verify_each"),
+    "verify_each": ("cgverify.passes", "verify_each"),
     "verify_pair": ("cgverify.verifier", "verify_pair"),
 }
 

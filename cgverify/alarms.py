@@ -32,7 +32,7 @@ from cgverify.fuzzing.structure import count_regions
 from cgverify.fuzzing.tracing import Form, build_trace
 from cgverify.verifier import verify, verify_each_trace
 from cgverify.verifier.semantics import compute_facts
-from cgverify.watching import Pair, Watched
+from cgverify.watching import Pair, WatchedTransform
 
 import hypothesis
 import torch
@@ -163,7 +163,7 @@ class _Judged:
     def _record(self, program: Program, pair: Pair, report: Report, kind: str) -> None:
         self.kinds.update(("all", kind, *_effects(pair[0])))
         if report.diagnostics:
-            self.false.append(f"{', '.join(report.codes)} ({kind}): {encode_program(program)}")
+            self.false.append(f"{', '.join(report.codes)} ({kind}): {_one_line(program)}")
 
 
 def _with_gradients(program: Program) -> Program:
@@ -178,7 +178,7 @@ def _with_gradients(program: Program) -> Program:
 def _compile(program: Program, **options: object) -> list[Pair]:
     """What `thunder.jit` hands to the transform and gets back; nothing if it refuses the program."""
     resolved = resolve_program(program)
-    watched = Watched(CUDAGraphTransform(verify=False), runs=False)
+    watched = WatchedTransform(CUDAGraphTransform(verify=False), runs=False)
     seeds, layouts = [entry.seed for entry in resolved.inputs], [entry.layout for entry in resolved.inputs]
     # Only traces are looked at: nothing has to be compiled.
     with EmulatedCUDA(), mock.patch.object(torch, "compile", lambda function, **_: function):
@@ -188,6 +188,11 @@ def _compile(program: Program, **options: object) -> list[Pair]:
         except Exception:  # whatever Thunder raises on a program that it does not support; the traces made count
             return watched.rewritten
     return watched.rewritten
+
+
+def _one_line(program: Program) -> str:
+    """The program's file on one line: JSON does not mind."""
+    return " ".join(line.strip() for line in encode_program(program).splitlines())
 
 
 def _effects(trace: TraceCtx) -> Iterator[str]:

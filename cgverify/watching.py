@@ -51,7 +51,7 @@ class Around(Transform):
         return after
 
 
-class Watched(Around):
+class WatchedTransform(Around):
     """Runs another transform and keeps each pair (before, after), which no later edit of a trace can touch.
 
     Args:

@@ -31,7 +31,6 @@ from cgverify.fuzzing.program import History, Program
 from cgverify.fuzzing.resolution import Resolved, resolve_program
 from cgverify.fuzzing.sides import (
     Path,
-    WatchedTransform,
     forget_sources,
     jit_side,
 )
@@ -40,6 +39,7 @@ from cgverify.fuzzing.targets import Target
 from cgverify.fuzzing.tracing import Form
 from cgverify.fuzzing.trial import Fails, Refused, Trial, build, transform_trace
 from cgverify.fuzzing.verdict import Facts, Verdict, assert_holds
+from cgverify.watching import WatchedTransform
 
 from thunder.core.trace import TraceCtx
 
@@ -136,9 +136,9 @@ def _pairs_of_jit(resolved: Resolved, transform: Any) -> list[tuple[TraceCtx, Tr
         except VerificationError as error:
             raise Fails(FalseAlarm, str(error)) from error
         except Exception as error:  # the call is not what is judged here, unless it made no trace
-            if not watched.pairs:
+            if not watched.rewritten:
                 raise Fails(TransformFailed, first_line(error)) from error
-    return watched.pairs
+    return watched.rewritten
 
 
 @contextmanager

@@ -21,7 +21,6 @@ import msgspec
 import thunder
 import torch
 from thunder.core.trace import TraceCtx
-from thunder.core.transform_common import Transform
 
 Path = Literal["direct", "jit"]
 
@@ -51,25 +50,6 @@ def jit_side(resolved: Resolved, transform: Any = None, **options: Any) -> tuple
         return [traces[-1] for traces in (stats.last_traces, stats.last_backward_traces) if traces]
 
     return _python_side(resolved, "jit", compile_it), last_traces
-
-
-class WatchedTransform(Transform):
-    """Passes every trace on to another transform, and keeps what went in and what came out.
-
-    Attributes:
-        pairs: (before, after), in order.
-    """
-
-    def __init__(self, transform: Any) -> None:
-        super().__init__()
-        self._transform = transform
-        self.pairs: list[tuple[TraceCtx, TraceCtx]] = []
-
-    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
-        """Transform one trace."""
-        after: TraceCtx = self._transform.transform_trace_post_optimization(computation_trace, **kwargs)
-        self.pairs.append((computation_trace, after))
-        return after
 
 
 def direct_side(resolved: Resolved, form: Form, trace: TraceCtx) -> Side:

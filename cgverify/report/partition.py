@@ -14,6 +14,7 @@ from cgverify.ir import view_trace
 from cgverify.plan import CapturePlan
 from cgverify.report.lifetimes import Lifetime, compute_lifetimes
 from cgverify.report.picture import Line, Picture, compute_picture
+from cgverify.verifier import verify_each_trace
 
 
 @dataclass(frozen=True, slots=True)

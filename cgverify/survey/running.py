@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cgverify.guarding import PassCheck, verify_each
+from cgverify.passes import PassCheck, verify_each
 from cgverify.survey.corpus import Entry
 
 # Entries on which a pass of Thunder's is wrong, with what it does wrong.

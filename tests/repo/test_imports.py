@@ -69,6 +69,7 @@ TABLE = {
     "api": Allowed(EVERYTHING, torch=True, thunder=True),
     "checking": Allowed(EVERYTHING, torch=True, thunder=True),
     "guarding": Allowed(EVERYTHING, thunder=True),
+    "passes": Allowed(EVERYTHING, thunder=True),
     "gate": Allowed(frozenset({"fuzzing"})),
     "plugin": Allowed(frozenset({"api"}), thunder=True),
     "recipes": Allowed(PUBLIC | {"checking", "loading"}, torch=True, thunder=True),

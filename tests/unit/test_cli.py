@@ -105,7 +105,7 @@ def test_github_is_annotations_alone(capsys: Output) -> None:
         ([f"{MODEL}:step", "--target", "Exits"], f"target Exits failed on {MODEL}:step: SystemExit: 0; nothing was "),
         (
             [f"{MODEL}:step", "--target", "ReturnsNothing"],
-            f"target ReturnsNothing failed on {MODEL}:step: TypeError: it returned None for the trace `computation`",
+            f"target ReturnsNothing failed on {MODEL}:step: TypeError: ReturnsNothing returned None for the trace ",
         ),
         ([f"{MODEL}:exits"], "exits_inputs failed: SystemExit: 0; it takes a device and returns a tuple"),
         ([f"{MODEL}:step", "--inputs", "2,3"], "cannot read input '2,3': write DTYPE[SIZES], such as f32[4,4]; "),

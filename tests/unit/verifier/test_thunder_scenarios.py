@@ -15,8 +15,8 @@ from unittest import mock
 
 from cgverify.diagnostics import Severity
 from cgverify.emulation import EmulatedCUDA
-from cgverify.guarding import copy_trace
 from cgverify.verifier import verify, verify_pair
+from cgverify.watching import copy_trace
 from tests.golden.probes import thunder_scenarios
 
 import pytest
