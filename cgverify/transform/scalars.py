@@ -12,7 +12,8 @@ may be the tensor's is written, or an op of unknown effects runs.
 Sources: torch's CUDA kernels take a Python number as a scalar in the type they compute in, or load it from a 0-d
 tensor and convert it to that type; `tests/unit/test_device_scalars.py` runs both and compares bits. Left out on
 purpose: division (torch multiplies by the reciprocal of a number), `pow` (special cases by number), `where` and `clamp`
-(they hand a NaN's payload through, and `item` may quiet it), everything on `bool` and complex numbers.
+(they hand a NaN's payload through, and `item` may quiet it), arithmetic in float64 (of two NaNs a GPU hands one payload
+on, and which one depends on the form), everything on `bool` and complex numbers.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ DTYPES = (
     *(dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64),
     *(dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64),
 )
-"""Dtypes whose every value a Python number holds exactly."""
+"""Dtypes whose every value a Python number holds exactly; float64 is for comparisons alone."""
 
 
 def choose_scalars(view: TraceView, effects: Sequence[Effects], aliases: AliasSets) -> tuple[DeviceScalar, ...]:
@@ -102,6 +103,7 @@ def _is_exact(op: Op, number: str, tensor: TensorProxy) -> bool:
     expected = dtype if op.id in ARITHMETIC else dtypes.bool8
     return (
         dtype in DTYPES
+        and (dtype is not dtypes.float64 or op.id in COMPARISONS)
         and dtypes.to_strong_dtype(other.dtype) is dtype
         and dtypes.to_strong_dtype(result.dtype) is expected
         and other.device == tensor.device

@@ -3,7 +3,8 @@
 Derived apart from the transform. Torch decides what both forms compute: `torch.result_type` on tensors of the same
 shapes and dtypes must give one dtype, that of the 0-d tensor, for the number and for the tensor, so nothing is rounded
 on the way in; and the op must be one whose kernels treat both forms alike, which is a table. `div` is not in it: by a
-number torch multiplies with the reciprocal.
+number torch multiplies with the reciprocal. Nor is arithmetic on doubles, where a GPU keeps the payload of one of two
+NaNs: which one depends on the form. In narrower types it makes one and the same NaN.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ def is_scalar_like_tensor(bsym: BoundSymbol, number: str, tensor: TensorProxy) -
         return False
     if device_of(other) != device_of(tensor) or (left and not _ALIKE[name]):
         return False
-    return _computes_in(_torch_dtype(tensor), _torch_dtype(other), bool(other.shape))
+    dtype = _torch_dtype(tensor)
+    if dtype is torch.float64 and name in ("add", "sub", "mul"):
+        return False
+    return _computes_in(dtype, _torch_dtype(other), bool(other.shape))
 
 
 @cache
