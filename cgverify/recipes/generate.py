@@ -51,7 +51,7 @@ class Setting:
 SMALL = Setting(GPTConfig(vocabulary=64, context=32, width=32, heads=2, layers=1))
 """For the emulation, where times say nothing."""
 
-LARGE = Setting(GPTConfig(vocabulary=8192, context=512, width=512, heads=8, layers=6), prompt=32, count=256)
+LARGE = Setting(GPTConfig(vocabulary=8192, context=512, width=512, heads=8, layers=3), prompt=32, count=256)
 """For a GPU: every op is so small that the host is the limit."""
 
 

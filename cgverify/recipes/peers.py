@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,14 +124,16 @@ def quiet() -> Iterator[None]:
 
 
 def run_recipe(measure: Callable[[str], Row], peers: Sequence[str]) -> list[Row]:
-    """Runs each peer; one that raises gets a row that says so."""
+    """Runs each peer, and says on standard error which is done; one that raises gets a row that says so."""
     rows = []
     for peer in peers:
         try:
-            rows.append(measure(peer))
+            row = measure(peer)
         except Exception as error:
             line = next(iter(str(error).splitlines()), "")
-            rows.append(Row(peer, 0.0, None, f"failed: {type(error).__name__}: {line}"[:90]))
+            row = Row(peer, 0.0, None, f"failed: {type(error).__name__}: {line}"[:90])
+        print(f"{peer}: {row.verdict}", file=sys.stderr)
+        rows.append(row)
     return rows
 
 

@@ -83,7 +83,7 @@ SMALL = {
 """For the emulation, where times say nothing."""
 
 LARGE = {
-    "gpt": make_gpt(GPTConfig(vocabulary=8192, context=128, width=256, heads=4, layers=6, dropout=0.1), 4),
+    "gpt": make_gpt(GPTConfig(vocabulary=8192, context=128, width=256, heads=4, layers=3, dropout=0.1), 4),
     "convnet": make_convnet(16, 4, 16, 32),
 }
 """For a GPU: every op is so small that the host is the limit."""
