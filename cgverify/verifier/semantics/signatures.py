@@ -100,7 +100,12 @@ def _derive(symbol: Symbol) -> Signature:
         return Signature(known=False)
     if executor == "python":
         return _python_signature(base_name(symbol))
-    if executor in ("torch", "sdpa") or (executor is None and _is_torchs_name(identifier)):
+    if executor in ("torch", "sdpa"):
+        name = base_name(symbol)
+        reordered = tables.REORDERED_WRITES.get(name)
+        derived = _torch_signature(name)
+        return derived if reordered is None else replace(derived, writes=reordered)
+    if executor is None and _is_torchs_name(identifier):
         return _torch_signature(base_name(symbol))
     return Signature(known=False)
 

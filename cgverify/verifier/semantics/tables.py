@@ -40,12 +40,16 @@ CONVERSIONS = _names(
 
 # Written argument positions, of the Python form, that no schema declares.
 UNDECLARED_WRITES: dict[str, tuple[int, ...]] = {
-    "copy_": (1,),  # Thunder's copy_(copy_from, copy_to)
     "native_batch_norm": (3, 4),
     "batch_norm_update_stats": (1, 2),
     "batch_norm_gather_stats": (3, 4),
     "batch_norm_gather_stats_with_counts": (3, 4),
     "fused_moving_avg_obs_fake_quant": (3, 4, 5, 6),
+}
+
+# The same for symbols of Thunder's executors whose arguments stand in another order than torch's.
+REORDERED_WRITES: dict[str, tuple[int, ...]] = {
+    "copy_": (1,),  # copy_(copy_from, copy_to); Thunder's `torch.Tensor.copy_(self, src)` has torch's order
 }
 
 # Ops that draw random numbers but carry no `nondeterministic_seeded` tag.
