@@ -58,12 +58,10 @@ class Campaign(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def share(self, property: str, shard: int) -> int:
         """Return how many programs of a property one shard runs."""
-        whole = self.programs * self.properties[property] // sum(self.properties.values())
-        if property == next(iter(self.properties)):
-            whole += self.programs - sum(
-                self.programs * w // sum(self.properties.values()) for w in self.properties.values()
-            )
-        return whole // self.shards + (shard < whole % self.shards)
+        weights = sum(self.properties.values())
+        shares = {name: self.programs * weight // weights for name, weight in self.properties.items()}
+        shares[next(iter(shares))] += self.programs - sum(shares.values())
+        return shares[property] // self.shards + (shard < shares[property] % self.shards)
 
 
 class Unit(msgspec.Struct, frozen=True, order=True):

@@ -99,6 +99,24 @@ class ProcessDamaged(Broken):
     name = "process-damaged"
 
 
+class Crash(Broken):
+    """The program ends the process that runs it, twice in fresh processes, and not without the transform."""
+
+    name = "crash"
+
+
+class Hang(Broken):
+    """The program does not come to an end within the time limit, and does without the transform."""
+
+    name = "hang"
+
+
+class OutOfMemory(Broken):
+    """The device's memory runs out where it does not without the transform, in a fresh process too."""
+
+    name = "out-of-memory"
+
+
 class BaseFault(Broken):
     """Thunder without graphs differs from eager PyTorch: not the transform's doing."""
 

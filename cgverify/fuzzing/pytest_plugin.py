@@ -6,13 +6,11 @@ Nothing of torch or Thunder is imported until a test asks for it, and nothing is
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cgverify.fuzzing.profiles import PROFILES, SHARDS, count_workers, find_gpus
 from cgverify.fuzzing.summary import find_vacuity, render_summary
 
 import pytest
@@ -20,37 +18,8 @@ import pytest
 if TYPE_CHECKING:
     from cgverify.fuzzing.outcome import Outcome
 
-SHARDS = 8
-"""Fixed, because another number of shards would draw other programs; workers share them."""
-
-SLOTS_PER_GPU = 3
-"""Workers for each GPU under `-n auto`: small programs leave it idle most of the time."""
-
 FOLDER = ".cgverify"
 PROPERTY = "cgverify-outcome"
-
-
-@dataclass(frozen=True)
-class Profile:
-    """How much a run does.
-
-    Attributes:
-        programs: how many each fuzz target draws, all shards together.
-        campaign: with a fixed name, the same programs every time; empty for new ones in each run.
-        seconds: how long each fuzz target may take, all shards together, in worker time; None for no limit.
-    """
-
-    programs: dict[str, int]
-    campaign: str
-    seconds: float | None = None
-
-
-_GATE = {"structure": 2000, "equivalence": 1400, "eager": 800, "gradients": 100, "end-to-end": 100}
-PROFILES = {
-    "gate": Profile(_GATE, "gate"),
-    "dev": Profile(_GATE, ""),
-    "nightly": Profile({name: 40 * count for name, count in _GATE.items()}, ""),
-}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -73,6 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--cgverify-seconds", type=float, metavar="S", help="seconds that each fuzz target may take; default by profile"
+    )
+    group.addoption(
+        "--cgverify-isolate",
+        default="auto",
+        choices=("auto", "always", "never"),
+        help="run programs in a child process, so that a crash or a hang is a verdict: where the system can fork "
+        "(default), or an error where it cannot, or never",
     )
     group.addoption(
         "--cgverify-profile",
@@ -115,13 +91,10 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Under `-n auto`: GPUs times slots where programs run on GPUs, else pytest-xdist's own answer."""
-    if config.getoption("--cgverify-device") == "emulated":
-        return None
-    gpus = _visible_gpus()
-    if not gpus:
-        return None
-    os.environ["CGVERIFY_GPUS"] = ",".join(gpus)
-    return min(len(gpus) * SLOTS_PER_GPU, os.cpu_count() or 1)
+    workers = count_workers(config.getoption("--cgverify-device"))
+    if workers is not None:
+        os.environ["CGVERIFY_GPUS"] = ",".join(find_gpus())
+    return workers
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -156,44 +129,23 @@ def fuzz(request: pytest.FixtureRequest, record_property: Any) -> Any:
     """Give the function that runs one shard of a property: `fuzz("equivalence", shard)`."""
 
     def run(name: str, shard: int) -> Outcome:
-        outcome = _run_shard(request.config, name, shard)
+        from cgverify.fuzzing.shard_run import describe_failures, run_shard
+
         import msgspec
 
+        outcome = run_shard(request.config, name, shard, _campaign(request.config))
         record_property(PROPERTY, msgspec.json.encode(outcome).decode())
         if outcome.failures:
-            pytest.fail(_describe_failures(outcome), pytrace=False)
+            pytest.fail(describe_failures(outcome), pytrace=False)
         return outcome
 
     return run
 
 
-def _run_shard(config: pytest.Config, name: str, number: int) -> Outcome:
-    from cgverify.fuzzing.devices import choose_device
-    from cgverify.fuzzing.properties import PROPERTIES
-    from cgverify.fuzzing.session import Budget, Shard
-    from cgverify.fuzzing.targets import find_target
-
-    import torch
-
-    torch.set_num_threads(1)
-    # The transform logs each capture that it gives up; what comes of it is judged by the results.
-    logging.getLogger("cgverify").setLevel(logging.ERROR)
-    profile = PROFILES[config.getoption("--cgverify-profile")]
-    device = choose_device(config.getoption("--cgverify-device"))
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.fail("--cgverify-device cuda: torch.cuda.is_available() says no; use emulated or auto", pytrace=False)
-    folder = config.rootpath / FOLDER
-    programs = config.getoption("--cgverify-programs") or profile.programs[name]
-    seconds = config.getoption("--cgverify-seconds") or profile.seconds
-    share = programs // SHARDS + (number < programs % SHARDS)
-    campaign = getattr(config, "workerinput", {}).get("cgverify-campaign") or config.stash[_CAMPAIGN]
-    target = find_target(config.getoption("--cgverify-target"))
-    shard = Shard(PROPERTIES[name], target, device, folder / "failures", number, campaign)
-    return shard.run(Budget(share, None if seconds is None else seconds * _workers(config) / SHARDS))
-
-
-def _workers(config: pytest.Config) -> int:
-    return int(getattr(config, "workerinput", {}).get("workercount", 1))
+def _campaign(config: pytest.Config) -> str:
+    """Return the campaign's name: in an xdist worker, the main process's."""
+    name: str = getattr(config, "workerinput", {}).get("cgverify-campaign") or config.stash[_CAMPAIGN]
+    return name
 
 
 def _check_target(name: str) -> None:
@@ -212,25 +164,6 @@ def _check_target(name: str) -> None:
             raise pytest.UsageError(f"--cgverify-target: {error}") from None
 
 
-def _visible_gpus() -> list[str]:
-    """Return the names of the GPUs that this process may use, without importing torch."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return [name for name in visible.split(",") if name]
-    folder = Path("/proc/driver/nvidia/gpus")
-    return [str(number) for number, _ in enumerate(folder.iterdir())] if folder.is_dir() else []
-
-
-def _describe_failures(outcome: Outcome) -> str:
-    parts = [f"{len(outcome.failures)} distinct failure(s) in {outcome.programs} programs"]
-    for failure in outcome.failures:
-        seen = f"met {failure.count} time(s), first after {failure.seconds:g} s"
-        parts.append(
-            f"{failure.invariant}: {failure.evidence}\n({seen})\n\n{failure.source}\nreproduce: python {failure.script}"
-        )
-    return "\n\n".join(parts)
-
-
 class _Collector:
     """Collects what shards did, from their reports: in the main process they arrive from every worker."""
 
@@ -243,10 +176,23 @@ class _Collector:
             self.outcomes += [json.loads(str(text)) for key, text in report.user_properties if key == PROPERTY]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run in which too little happened for it to prove anything."""
-    if not hasattr(session.config, "workerinput") and _is_vacuous(session.config):
+    """Fail a run in which too little happened to prove anything; note its totals for the JUnit file."""
+    if hasattr(session.config, "workerinput") or not session.config.stash[_OUTCOMES]:
+        return
+    if _is_vacuous(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    _record_totals(session.config)
+
+
+def _record_totals(config: pytest.Config) -> None:
+    from cgverify.fuzzing.devices import choose_device
+    from cgverify.fuzzing.junit import compute_totals, record_totals
+
+    device, target = choose_device(config.getoption("--cgverify-device")), config.getoption("--cgverify-target")
+    totals = compute_totals(config.stash[_OUTCOMES], target=target, device=device, campaign=config.stash[_CAMPAIGN])
+    record_totals(config, totals)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -1,9 +1,8 @@
-"""Runs many programs through one property, collects what fails, and makes each failure small, written and countable.
+"""Runs one shard: draws programs, has each judged, counts what they did, and looks into what fails.
 
 A shard is a stream of programs of its own: its seed is derived here from campaign, property and shard, never taken
 from a run-wide option, under which all shards would draw the same stream. Hypothesis draws; a failing program does
-not stop it. Failures are told apart by invariant and by the operations that the reduced program is left with, so one
-fault seen a thousand times is reported once, with its count.
+not stop it. What a dead process left unfinished in its journal runs first, beside the stream.
 """
 
 from __future__ import annotations
@@ -14,34 +13,28 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
+from cgverify.fuzzing.coverage import CoverageTally
 from cgverify.fuzzing.devices import DeviceName
-from cgverify.fuzzing.oracles import Verdict, check
-from cgverify.fuzzing.outcome import Failure, Outcome
+from cgverify.fuzzing.executor import Executor, InProcess
+from cgverify.fuzzing.findings import Effort, Findings
+from cgverify.fuzzing.hashes import add_hashes, hash_text
+from cgverify.fuzzing.journal import Journal
+from cgverify.fuzzing.outcome import Outcome, Recovered
 from cgverify.fuzzing.program import Program, encode_program
-from cgverify.fuzzing.properties import Property, choose_form
-from cgverify.fuzzing.reduce import reduce_program
+from cgverify.fuzzing.properties import Property
 from cgverify.fuzzing.rendering import render_source
-from cgverify.fuzzing.reproducer import render_reproducer, write_failure
 from cgverify.fuzzing.resolution import resolve_program
-from cgverify.fuzzing.sides import Path
+from cgverify.fuzzing.tally import count_verdict
 from cgverify.fuzzing.targets import Target
+from cgverify.fuzzing.verdict import Verdict
 
-import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
-
-MAX_FAILURES = 8
-"""Distinct failures that one shard reduces and writes; what comes after is only counted."""
-
-MAX_PER_INVARIANT = 3
-
-MAX_REDUCING = 40.0
-"""Seconds after which a shard's further reductions are cut short."""
-
-LEAST_REDUCING = {"direct": 10.0, "jit": 40.0}
-"""Seconds that a reduction gets at least, once begun, by path; most need a tenth of that."""
 
 BATCH = 200
 """Programs drawn from one seed; a shard goes on with the next seed until its budget is used up."""
+
+MAX_BASE_FAULTS = 3
+"""Examples of base faults that a shard keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +56,9 @@ class Shard:
         folder: where failures are written.
         shard: its number.
         campaign: a name that, with the shard, fixes every program drawn.
+        executor: judges programs; by default in this process.
+        journal: where programs are recorded before they run, if anywhere.
+        effort: how far to go into what fails.
     """
 
     property: Property
@@ -71,26 +67,68 @@ class Shard:
     folder: FilePath
     shard: int
     campaign: str
-    counts: Counter[str] = field(default_factory=Counter)
+    executor: Executor | None = None
+    journal: Journal | None = None
+    effort: Effort = field(default_factory=Effort)
 
     def run(self, budget: Budget) -> Outcome:
-        """Draw and judge programs until the budget is used up."""
-        self.outcome = Outcome(self.property.name, statuses={}, failures=[], base_faults=[])
-        self.started = time.monotonic()
-        self.deadline = None if budget.seconds is None else self.started + budget.seconds
-        self.digest = hashlib.sha256()
+        """Run what is left over from dead processes, then draw and judge programs until the budget is used up."""
+        self.begin(budget.seconds)
+        self.recover()
         batch = 0
-        while self.outcome.programs < budget.programs and not self._is_late():
+        while self.outcome.programs < budget.programs and not self.is_late():
             before = self.outcome.programs
-            self._draw(min(BATCH, budget.programs - before), batch)
+            self.draw(min(BATCH, budget.programs - before), batch)
             batch += 1
             if self.outcome.programs == before:
                 break
-        self.outcome.statuses = dict(self.counts)
-        self.outcome.hashes = self.digest.hexdigest()[:16]
-        return self.outcome
+        return self.end()
 
-    def _draw(self, count: int, batch: int) -> None:
+    def begin(self, seconds: float | None, known: Findings | None = None) -> None:
+        """Start an outcome, with what an earlier one found if given, and a time limit from now."""
+        judge = self.executor or InProcess(self.target, self.device)
+        self.judge: Executor = judge
+        self.findings = known or Findings(self.property, self.target, judge, self.folder, self.effort)
+        self.outcome = Outcome(self.property.name, statuses={}, failures=[], base_faults=[], recovered=[])
+        self.counts: Counter[str] = Counter()
+        self.coverage = CoverageTally()
+        self.hashes = ""
+        self.started = time.monotonic()
+        self.deadline = None if seconds is None else self.started + seconds
+        self.children = judge.children
+        self.lost = len(judge.lost)
+
+    def end(self) -> Outcome:
+        """Return the outcome."""
+        outcome = self.outcome
+        outcome.statuses = dict(self.counts)
+        outcome.hashes = add_hashes([self.hashes])
+        outcome.coverage = self.coverage.total()
+        outcome.failures = self.findings.failures
+        outcome.children = self.judge.children - self.children
+        for lost in self.judge.lost[self.lost :]:
+            outcome.recovered.append(_recovered(self.property.name, lost.program, lost.verdict, "child"))
+        return outcome
+
+    def is_late(self) -> bool:
+        """Whether the time is used up."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def recover(self) -> None:
+        """Judge what dead processes were judging; it counts as recovered, and not among the programs drawn."""
+        if self.journal is None:
+            return
+        for number, program in self.journal.claim(self.property.name):
+            with self.journal.running(self.property.name, program, number) as entry:
+                verdict = self.judge.judge(self.property.name, program)
+                entry.status, entry.invariant = verdict.status, verdict.invariant
+                self.outcome.recovered.append(_recovered(self.property.name, program, verdict, "process"))
+                if verdict.status == "fail":
+                    self._look_into(program, verdict)
+
+    def draw(self, count: int, batch: int) -> None:
+        """Draw and judge `count` programs of one batch, or as many as time allows."""
+
         @seed(derive_seed(self.campaign, self.property.name, self.shard, batch))
         @settings(
             max_examples=count,
@@ -101,123 +139,46 @@ class Shard:
         )
         @given(program=self.property.draw())
         def draw(program: Program) -> None:
-            if not self._is_late():
-                self._judge(program)
+            if not self.is_late():
+                self._run(program)
 
         draw()
 
-    def _is_late(self) -> bool:
-        return self.deadline is not None and time.monotonic() > self.deadline
+    def _run(self, program: Program) -> None:
+        if self.journal is None:
+            self._judge(program)
+            return
+        with self.journal.running(self.property.name, program) as entry:
+            verdict = self._judge(program)
+            entry.status, entry.invariant = verdict.status, verdict.invariant
 
-    def _judge(self, program: Program) -> None:
-        text = encode_program(program)
-        self.digest.update(text.encode())
+    def _judge(self, program: Program) -> Verdict:
         begun = time.monotonic()
-        verdict = self.property.judge(program, self.target, self.device)
+        verdict = self.judge.judge(self.property.name, program)
         self.outcome.seconds += time.monotonic() - begun
         self.outcome.programs += 1
-        self._count(program, verdict)
+        self.hashes = add_hashes([self.hashes, hash_text(encode_program(program))])
+        self.coverage.observe(program)
+        count_verdict(self.counts, program, verdict)
+        if verdict.facts.base_fault and len(self.outcome.base_faults) < MAX_BASE_FAULTS:
+            source = render_source(resolve_program(program))
+            self.outcome.base_faults.append(f"{verdict.facts.base_fault}\n{source}")
         if verdict.status == "fail":
-            self._fail(program, verdict)
+            self._look_into(program, verdict)
+        return verdict
 
-    def _count(self, program: Program, verdict: Verdict) -> None:
-        facts = verdict.facts
-        self.counts[verdict.status] += 1
-        self.counts[f"tier {verdict.tier}"] += 1
-        if facts.base_tier:
-            self.counts[f"eager {facts.base_tier}"] += 1
-        self.counts["captured"] += facts.regions > 0 and facts.replays != 0
-        self.counts["regions>=2"] += facts.regions > 1
-        self.counts["mutated"] += facts.mutated
-        self.counts["finite"] += facts.finite
-        self.counts["aliased"] += any(entry.alias_of is not None for entry in program.inputs)
-        if verdict.status == "incomparable":
-            reason = verdict.evidence.split(":")[0][:80]
-            self.counts[f"incomparable: {reason}"] += 1
-        if facts.base_fault:
-            self.counts["base fault"] += 1
-            if len(self.outcome.base_faults) < 3:
-                source = render_source(resolve_program(program))
-                self.outcome.base_faults.append(f"{facts.base_fault}\n{source}")
-
-    def _fail(self, program: Program, verdict: Verdict) -> None:
-        """Count a known failure; reduce, write and record a new one."""
-        kinds = {step.op for step in program.steps}
-        for position, known in enumerate(self.outcome.failures):
-            if known.invariant == verdict.invariant and kinds.issuperset(known.kinds):
-                self.outcome.failures[position] = msgspec.structs.replace(known, count=known.count + 1)
-                return
-        same = sum(failure.invariant == verdict.invariant for failure in self.outcome.failures)
-        enough = same >= MAX_PER_INVARIANT or len(self.outcome.failures) >= MAX_FAILURES
-        # A failure half reduced helps nobody: without the time for it, it is only counted, the first one excepted.
-        if enough or (self.outcome.failures and self._reducing_time() < LEAST_REDUCING["direct"]):
-            self.counts["failures not looked into"] += 1
-            return
-        seconds = time.monotonic() - self.started
-        self._record(program, verdict.invariant, seconds)
-
-    def _record(self, program: Program, invariant: str, seconds: float) -> None:
-        def fails(candidate: Program) -> bool:
-            verdict = self.property.judge(candidate, self.target, self.device)
-            return verdict.status == "fail" and verdict.invariant == invariant
-
-        def fails_directly(candidate: Program) -> bool:
-            verdict = check(candidate, None, self.target, self.device, form=choose_form(candidate), eager=False)
-            return verdict.status == "fail" and verdict.invariant == invariant
-
-        small = program
-        if self.property.reproduce == "jit" and fails_directly(program):
-            # The direct path is several times faster; what it finds has to hold through thunder.jit as well.
-            quick = reduce_program(program, fails_directly, seconds=LEAST_REDUCING["direct"])
-            small = quick if fails(quick) else program
-        small = reduce_program(small, fails, seconds=LEAST_REDUCING[self.property.reproduce])
-        verdict = self.property.judge(small, self.target, self.device)
-        kinds = tuple(dict.fromkeys(step.op for step in small.steps))
-        for known in self.outcome.failures:
-            if (known.invariant, known.kinds) == (invariant, kinds):
-                return
-        small = msgspec.structs.replace(small, why=f"{invariant} with target {self.target.name}: {verdict.evidence}")
-        key = failure_key(small, invariant)
-        script = write_failure(self.folder, key, small, self._script(small, verdict))
-        source = render_source(resolve_program(small))
-        failure = Failure(key, invariant, kinds, verdict.evidence, source, str(script), round(seconds, 1))
-        self.outcome.failures.append(failure)
-
-    def _reducing_time(self) -> float:
-        """Return the seconds left for reductions; a shard full of failures has to end too."""
+    def _look_into(self, program: Program, verdict: Verdict) -> None:
         now = time.monotonic()
-        left = MAX_REDUCING - (now - self.started - self.outcome.seconds)
-        if self.deadline is not None:
-            left = min(left, self.deadline - now)
-        return left
+        left = None if self.deadline is None else self.deadline - now
+        self.findings.add(program, verdict, self.counts, now - self.started, left)
 
-    def _script(self, program: Program, verdict: Verdict) -> str:
-        """Return a reproducer: around thunder.jit if the failure shows there too, else around a trace built directly.
 
-        `thunder.jit` removes what no output needs, so a second try returns every value.
-        """
-        everything = tuple(range(len(resolve_program(program).types)))
-        for variant in (program, msgspec.structs.replace(program, outputs=everything)):
-            shown = verdict
-            if self.property.reproduce == "direct":
-                shown = check(variant, None, self.target, self.device, path="jit", eager=False)
-            if (shown.status, shown.invariant) == (verdict.status, verdict.invariant):
-                return self._render(variant, shown, "jit")
-        return self._render(program, verdict, "direct")
-
-    def _render(self, program: Program, verdict: Verdict, path: Path) -> str:
-        evidence, form = verdict.evidence, choose_form(program)
-        return render_reproducer(program, verdict.invariant, verdict.call, evidence, self.target, path=path, form=form)
+def _recovered(property: str, program: Program, verdict: Verdict, cause: str) -> Recovered:
+    source = render_source(resolve_program(program))
+    return Recovered(property, source, verdict.status, verdict.evidence, cause)
 
 
 def derive_seed(*parts: object) -> int:
     """Return a seed that depends on all of `parts` and on nothing else."""
     digest = hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big")
-
-
-def failure_key(program: Program, invariant: str) -> str:
-    """Return the name of a failure: invariant, guilty operations, hash of the reduced program."""
-    plain = encode_program(msgspec.structs.replace(program, why=""))
-    kinds = "-".join(dict.fromkeys(step.op.strip("_") for step in program.steps)) or "no-ops"
-    return f"{invariant}-{kinds[:60]}-{hashlib.sha256(plain.encode()).hexdigest()[:8]}"

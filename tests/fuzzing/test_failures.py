@@ -7,13 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cgverify.fuzzing.findings import failure_key
 from cgverify.fuzzing.oracles import check
 from cgverify.fuzzing.outcome import Outcome
 from cgverify.fuzzing.program import Program, load_program
 from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.reduce import measure, reduce_program
 from cgverify.fuzzing.resolution import resolve_program
-from cgverify.fuzzing.session import Budget, Shard, derive_seed, failure_key
+from cgverify.fuzzing.session import Budget, Shard, derive_seed
 from cgverify.fuzzing.targets import find_target
 from tests.fuzzing.programs_by_name import PROGRAMS
 

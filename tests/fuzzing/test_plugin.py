@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cgverify.fuzzing.pytest_plugin import SHARDS
+from cgverify.fuzzing.profiles import SHARDS
 from cgverify.fuzzing.summary import FLOORS, find_vacuity
 
 import pytest

@@ -1,0 +1,134 @@
+"""The process that runs programs: `python -m cgverify.fuzzing.child SOCKET`, started by :mod:`.executor` alone.
+
+It is two processes. The *template* imports all that a program needs and never touches a device; whenever it is asked,
+it forks a *child*, ready at once, that judges one program after another until it dies or is told to go. So a child that
+a program kills costs milliseconds, not an import of PyTorch and Thunder. CUDA is first used in the child: a process
+that has used it cannot be forked.
+
+The template ends with the process that started it, and takes the child along.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import traceback
+
+from cgverify.fuzzing.devices import DeviceName, find_damage
+from cgverify.fuzzing.frames import receive, send
+from cgverify.fuzzing.program import decode_program
+from cgverify.fuzzing.properties import PROPERTIES
+from cgverify.fuzzing.targets import find_target
+from cgverify.fuzzing.verdict import Verdict
+
+import msgspec
+import torch
+
+FORK, REAP = b"f", b"r"
+"""What the template is asked: make a child (the socket to it comes along); say how the child ended."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Judge one program: names of property, target and device, and the program's file."""
+
+    property: str
+    target: str
+    device: DeviceName
+    program: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The verdict on one program.
+
+    Attributes:
+        verdict: None if judging raised, which is a fault in cgverify.
+        error: the traceback then.
+        damage: why this process can judge no further program, empty if it can.
+    """
+
+    verdict: Verdict | None
+    error: str = ""
+    damage: str = ""
+
+
+def serve(channel: socket.socket) -> None:
+    """Judge what is asked until the other side is gone or the device can no longer be used."""
+    torch.set_num_threads(1)
+    while (request := receive(channel, Request)) is not None:
+        answer = _answer(request)
+        send(channel, answer)
+        if answer.damage:
+            return
+
+
+def _answer(request: Request) -> Answer:
+    try:
+        program = decode_program(request.program)
+        verdict = PROPERTIES[request.property].judge(program, find_target(request.target), request.device)
+    except Exception:  # sent on, and raised again where the program came from
+        return Answer(None, traceback.format_exc())
+    return Answer(verdict, damage=find_damage() if request.device == "cuda" else "")
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process when its parent dies; elsewhere it ends at its next message."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+
+
+def _fork(channel_number: int, control: socket.socket) -> int:
+    pid = os.fork()
+    if pid:
+        os.close(channel_number)
+        return pid
+    code = 1
+    try:
+        _die_with_parent()
+        faulthandler.enable(all_threads=False)
+        control.close()
+        with socket.socket(fileno=channel_number) as channel:
+            serve(channel)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # The template's own way out, through its exit handlers, is not the child's.
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main(number: int) -> None:
+    """Be a template on the socket with this file descriptor."""
+    logging.getLogger("cgverify").setLevel(logging.ERROR)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # What was imported is never garbage: collections in the child, of which judging makes many, need not look at it.
+    gc.collect()
+    gc.freeze()
+    child = 0
+    with socket.socket(fileno=number) as control:
+        send(control, os.getpid())
+        while True:
+            asked, files, _, _ = socket.recv_fds(control, 1, 1)
+            if asked == FORK:
+                child = _fork(files[0], control)
+                send(control, child)
+            elif asked == REAP:
+                _, status = os.waitpid(child, 0)
+                child = 0
+                send(control, os.waitstatus_to_exitcode(status))
+            else:
+                break
+    if child:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,79 @@
+"""Runs one shard for a pytest fuzz target, with the executor and the journal that the process keeps for all of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from cgverify.fuzzing.devices import DeviceName, choose_device
+from cgverify.fuzzing.executor import Executor, InProcess, Isolated
+from cgverify.fuzzing.journal import Journal
+from cgverify.fuzzing.outcome import Outcome
+from cgverify.fuzzing.profiles import PROFILES, SHARDS
+from cgverify.fuzzing.properties import PROPERTIES
+from cgverify.fuzzing.session import Budget, Shard
+from cgverify.fuzzing.targets import Target, find_target
+
+import pytest
+import torch
+
+FOLDER = ".cgverify"
+_EXECUTOR = pytest.StashKey[Executor]()
+_JOURNAL = pytest.StashKey[Journal]()
+
+
+def run_shard(config: pytest.Config, name: str, number: int, campaign: str) -> Outcome:
+    """Run one shard of a property as the options say."""
+    torch.set_num_threads(1)
+    # The transform logs each capture that it gives up; what comes of it is judged by the results.
+    logging.getLogger("cgverify").setLevel(logging.ERROR)
+    profile = PROFILES[config.getoption("--cgverify-profile")]
+    target = find_target(config.getoption("--cgverify-target"))
+    device = _choose_device(config)
+    folder = config.rootpath / FOLDER
+    executor, journal = _keep(config, target, device, folder)
+    programs = config.getoption("--cgverify-programs") or profile.programs[name]
+    seconds = config.getoption("--cgverify-seconds") or profile.seconds
+    share = programs // SHARDS + (number < programs % SHARDS)
+    shard = Shard(PROPERTIES[name], target, device, folder / "failures", number, campaign, executor, journal)
+    return shard.run(Budget(share, None if seconds is None else seconds * _workers(config) / SHARDS))
+
+
+def _choose_device(config: pytest.Config) -> DeviceName:
+    name = config.getoption("--cgverify-device")
+    if name == "cuda" and not torch.cuda.is_available():
+        pytest.fail("--cgverify-device cuda: torch.cuda.is_available() says no; use emulated or auto", pytrace=False)
+    return choose_device(name)
+
+
+def _keep(config: pytest.Config, target: Target, device: DeviceName, folder: Path) -> tuple[Executor, Journal]:
+    """Return executor and journal of this process, made for its first shard and closed at its end."""
+    if _JOURNAL not in config.stash:
+        journal = Journal(folder / "journal", target.name, device)
+        executor = _make_executor(config.getoption("--cgverify-isolate"), target, device)
+        config.stash[_EXECUTOR], config.stash[_JOURNAL] = executor, journal
+        config.add_cleanup(journal.close)
+        config.add_cleanup(executor.close)
+    return config.stash[_EXECUTOR], config.stash[_JOURNAL]
+
+
+def _make_executor(isolation: str, target: Target, device: DeviceName) -> Executor:
+    if isolation == "never" or (isolation == "auto" and not hasattr(os, "fork")):
+        return InProcess(target, device)
+    return Isolated(target.name, device)
+
+
+def _workers(config: pytest.Config) -> int:
+    return int(getattr(config, "workerinput", {}).get("workercount", 1))
+
+
+def describe_failures(outcome: Outcome) -> str:
+    """Return what a failing test prints: each distinct failure with its program and how to reproduce it."""
+    parts = [f"{len(outcome.failures)} distinct failure(s) in {outcome.programs} programs"]
+    for failure in outcome.failures:
+        seen = f"met {failure.count} time(s), first after {failure.seconds:g} s"
+        parts.append(
+            f"{failure.invariant}: {failure.evidence}\n({seen})\n\n{failure.source}\nreproduce: python {failure.script}"
+        )
+    return "\n\n".join(parts)
