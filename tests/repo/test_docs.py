@@ -149,7 +149,7 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
     readme, script = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
     for command in ("pytest -n auto fuzz/", "pytest -n auto tests/"):
         assert f"\n{command}\n" in readme
-        assert re.search(rf"^{command}", script, flags=re.MULTILINE)
+        assert re.search(rf"^ *{command}", script, flags=re.MULTILINE)
 
 
 def test_example_of_the_readme_prints_what_it_says(tmp_path: Path) -> None:
