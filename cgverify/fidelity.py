@@ -172,7 +172,7 @@ def record(path: Path, programs: int, seed: int = 0) -> None:
     if not torch.cuda.is_available():
         raise CheckError("no CUDA device: torch.cuda.is_available() says no; record where there is one")
     day = time.strftime("%Y-%m-%d")
-    head = Head(torch.cuda.get_device_name(), torch.__version__, cgverify.__version__, day)
+    head = Head(torch.cuda.get_device_name(), str(torch.__version__), cgverify.__version__, day)
     try:
         path.write_bytes(msgspec.json.encode(head) + b"\n")
     except OSError as error:
