@@ -21,6 +21,7 @@ from cgverify.commands.fidelity import fidelity
 from cgverify.commands.gate import gate
 from cgverify.commands.mutants import mutants
 from cgverify.commands.options import CommandError, fill_in_json
+from cgverify.commands.report import report
 from cgverify.commands.reproduce import reproduce
 from cgverify.commands.show import show
 
@@ -32,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (check, explain, show, reproduce, mutants, bench, fidelity, gate, doctor):
+for command in (check, explain, show, reproduce, mutants, bench, report, fidelity, gate, doctor):
     app.command()(command)
 
 
