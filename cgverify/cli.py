@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from cgverify import __version__
+from cgverify.commands import campaign
 from cgverify.commands.bench import bench
 from cgverify.commands.check import check
 from cgverify.commands.doctor import doctor
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 for command in (check, explain, show, reproduce, mutants, bench, report, fidelity, gate, doctor):
     app.command()(command)
+app.add_typer(campaign.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

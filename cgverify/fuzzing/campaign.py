@@ -256,16 +256,17 @@ def merge_parts(campaign: Campaign, parts: Iterable[Part]) -> Merged:
     )
 
 
-def _rank(part: Part) -> tuple[int, bytes]:
-    return -part.programs, _content(part)
-
-
-def _content(part: Part) -> bytes:
+def encode_part(part: Part) -> bytes:
+    """Return the content of a part's file."""
     return msgspec.json.encode(part, order="sorted")
 
 
+def _rank(part: Part) -> tuple[int, bytes]:
+    return -part.programs, encode_part(part)
+
+
 def _without_times(part: Part) -> bytes:
-    return _content(msgspec.structs.replace(part, measured=None))
+    return encode_part(msgspec.structs.replace(part, measured=None))
 
 
 def _find_conflicts(parts: list[Part]) -> tuple[Unit, ...]:

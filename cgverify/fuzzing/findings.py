@@ -98,7 +98,7 @@ class Findings:
         kinds = {step.op for step in program.steps}
         for position, known in enumerate(self.failures):
             if known.invariant == verdict.invariant and kinds.issuperset(known.kinds):
-                self.failures[position] = msgspec.structs.replace(known, count=known.count + 1)
+                self._count(position)
                 return
         same = sum(failure.invariant == verdict.invariant for failure in self.failures)
         enough = same >= self.effort.per_invariant or len(self.failures) >= self.effort.failures
@@ -109,6 +109,10 @@ class Findings:
         begun = time.monotonic()
         self._record(program, verdict.invariant, since)
         self.spent += time.monotonic() - begun
+
+    def _count(self, position: int) -> None:
+        known = self.failures[position]
+        self.failures[position] = msgspec.structs.replace(known, count=known.count + 1)
 
     def _is_short_of_time(self, left: float | None) -> bool:
         if self.effort.seconds is None:
@@ -129,8 +133,9 @@ class Findings:
         small = self._reduce(program, fails_as)
         verdict = self.executor.judge(self.property.name, small, limit)
         kinds = tuple(dict.fromkeys(step.op for step in small.steps))
-        for known in self.failures:
+        for position, known in enumerate(self.failures):
             if (known.invariant, known.kinds) == (invariant, kinds):
+                self._count(position)
                 return
         small = msgspec.structs.replace(small, why=f"{invariant} with target {self.target.name}: {verdict.evidence}")
         key = failure_key(small, invariant)

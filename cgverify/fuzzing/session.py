@@ -114,8 +114,11 @@ class Shard:
         """Whether the time is used up."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    def recover(self) -> None:
-        """Judge what dead processes were judging; it counts as recovered, and not among the programs drawn."""
+    def recover(self, look_into: bool = True) -> None:
+        """Judge what dead processes were judging; it counts as recovered, and not among the programs drawn.
+
+        `look_into` says what to do with what fails: reduce and write it, or not, because it will be drawn again.
+        """
         if self.journal is None:
             return
         for number, program in self.journal.claim(self.property.name):
@@ -123,7 +126,7 @@ class Shard:
                 verdict = self.judge.judge(self.property.name, program)
                 entry.status, entry.invariant = verdict.status, verdict.invariant
                 self.outcome.recovered.append(_recovered(self.property.name, program, verdict, "process"))
-                if verdict.status == "fail":
+                if look_into and verdict.status == "fail":
                     self._look_into(program, verdict)
 
     def draw(self, count: int, batch: int) -> None:

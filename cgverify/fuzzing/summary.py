@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from cgverify.fuzzing.hashes import add_hashes
+
 FLOORS = {"captured": 0.3, "finite": 0.8, "mutated": 0.1, "regions>=2": 0.02, "aliased": 0.01}
 """Least share of judged programs that must do each of these, or the run proves little and fails."""
 
@@ -38,6 +40,7 @@ def render_summary(outcomes: list[dict[str, Any]], *, graphs: bool) -> Iterator[
     """
     for name in dict.fromkeys(outcome["property"] for outcome in outcomes):
         yield _summary_line(name, [outcome for outcome in outcomes if outcome["property"] == name])
+    yield from _recovered_lines(outcomes)
     faults = [text for outcome in outcomes for text in outcome["base_faults"]]
     if faults:
         count = sum(outcome["statuses"].get("base fault", 0) for outcome in outcomes)
@@ -46,12 +49,28 @@ def render_summary(outcomes: list[dict[str, Any]], *, graphs: bool) -> Iterator[
             yield "  " + text.rstrip().replace("\n", "\n  ")
     for line in find_vacuity(outcomes, graphs=graphs):
         yield f"FAILED: {line}"
+    hashes = add_hashes(outcome.get("hashes", "") for outcome in outcomes)
+    yield f"the set of programs has the hash {hashes}"
     failures = {failure["key"]: failure for outcome in outcomes for failure in outcome["failures"]}
     yield f"distinct failures: {len(failures)}"
     for name, group in groupby(sorted(failures.values(), key=_by_size), key=lambda failure: failure["invariant"]):
         alike = list(group)
         yield f"  {name}: {len(alike)}"
         yield from (f"    python {failure['script']}" for failure in alike[:SHOWN])
+
+
+def _recovered_lines(outcomes: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what came of the examples that were running when something died."""
+    recovered = [entry for outcome in outcomes for entry in outcome.get("recovered", ())]
+    for cause, what in (("process", "their process ended"), ("child", "their child ended, and a fresh one survives")):
+        alike = [entry for entry in recovered if entry["cause"] == cause]
+        if alike:
+            counts = Counter(entry["status"] for entry in alike)
+            verdicts = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+            yield f"{len(alike)} examples were running when {what}; run again: {verdicts}"
+        for entry in alike[:SHOWN]:
+            if entry["status"] == "fail":
+                yield f"  {entry['evidence']}\n  " + entry["source"].rstrip().replace("\n", "\n  ")
 
 
 def _by_size(failure: dict[str, Any]) -> tuple[str, int, str]:

@@ -1,0 +1,111 @@
+"""Runs a campaign on local processes, and replaces those that die; `python -m cgverify.fuzzing.campaign_local FOLDER`
+is one of them.
+
+Workers share nothing but the folder: each takes the next shard that is open and not claimed, and its claim ends with
+it. So a worker can be killed at any time, and a campaign can be joined from another terminal or another machine.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from cgverify.fuzzing.campaign import CampaignError
+from cgverify.fuzzing.campaign_folder import CampaignFolder
+from cgverify.fuzzing.profiles import find_gpus
+
+POLL = 0.5
+"""Seconds between two looks at the workers."""
+
+MAX_FRUITLESS = 5
+"""Workers that may end in a row without a part to show for it."""
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    slot: int
+    log: IO[bytes]
+
+
+def run_locally(folder: CampaignFolder, workers: int, tell: Callable[[CampaignFolder], None]) -> int:
+    """Run what is left of a campaign; return how many workers died on the way.
+
+    Args:
+        folder: the campaign.
+        workers: how many processes at a time.
+        tell: called now and then.
+
+    Raises:
+        CampaignError: workers end one after the other without getting anything done.
+    """
+    running: list[_Worker] = []
+    dead = fruitless = parts = 0
+    try:
+        while True:
+            for worker in [worker for worker in running if worker.process.poll() is not None]:
+                running.remove(worker)
+                dead += worker.process.returncode != 0
+                fruitless = 0 if folder.count_done() > parts else fruitless + (worker.process.returncode != 0)
+                parts = folder.count_done()
+                if fruitless >= MAX_FRUITLESS:
+                    raise CampaignError(
+                        f"{fruitless} workers ended and did nothing; the last one said: {_said(worker)}"
+                    )
+                worker.log.close()
+            open_shards = folder.find_open()
+            if not open_shards and not running:
+                return dead
+            while len(running) < min(workers, len(open_shards)):
+                taken = {worker.slot for worker in running}
+                running.append(_start(folder, next(slot for slot in range(workers) if slot not in taken)))
+            tell(folder)
+            time.sleep(POLL)
+    finally:
+        for worker in running:
+            worker.process.kill()
+            worker.process.wait()
+            worker.log.close()
+
+
+def _start(folder: CampaignFolder, slot: int) -> _Worker:
+    environment = dict(os.environ)
+    gpus = find_gpus() if folder.campaign.device == "cuda" else []
+    if gpus:
+        environment["CUDA_VISIBLE_DEVICES"] = gpus[slot % len(gpus)]
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    log = tempfile.TemporaryFile("a+b", prefix="cgverify-worker-")  # noqa: SIM115
+    command = [sys.executable, "-m", "cgverify.fuzzing.campaign_local", str(folder.path)]
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    return _Worker(process, slot, log)
+
+
+def _said(worker: _Worker) -> str:
+    worker.log.seek(0)
+    lines = worker.log.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "nothing"
+
+
+def main(path: str) -> None:
+    """Be a worker."""
+    from cgverify.fuzzing.campaign_shard import CampaignWorker
+
+    import torch
+
+    torch.set_num_threads(1)
+    worker = CampaignWorker.start(CampaignFolder.open(Path(path)))
+    try:
+        worker.run_open()
+    finally:
+        worker.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
