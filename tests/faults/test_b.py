@@ -31,6 +31,20 @@ def test_B01_numbers_baked_into_kernels(cache: str) -> None:
     pair.assert_graphed()
 
 
+def test_B01_numbers_from_item_are_read_on_the_device() -> None:
+    """One graph serves every value that `item` hands to the host, special ones too; the caller gets each value."""
+
+    def scale(x: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, float]:
+        number = s.item()
+        return ((x - number) * number).tanh(), number
+
+    pair = Pair(scale)
+    for seed, number in enumerate([2.0, 2.0, *NUMBERS, float("inf"), 1e-40]):
+        pair.agree(lambda number=number: (randn(4), torch.tensor(float(number), device="cuda")), seed)
+    pair.assert_graphed(captures=1)
+    assert set(pair.left_out) == {"item"}
+
+
 def test_B02_cpu_work_runs_at_capture_only() -> None:
     """The part of a function that runs on the CPU, and what depends on it, is new on each call."""
     pair = Pair(lambda x, h: ((x.cpu() + 1).cuda() + x, h * 2, (torch.arange(4) + h).to("cuda") * x, (x * 2).sin()))

@@ -41,7 +41,9 @@ def wrong_output_value(subject: Subject) -> Iterator[Finding]:
     """
     What it checks
         Every op of the trace after calls the same symbol, with the same constants and the same values, as the op of
-        the trace before that defines the same name; and RETURN hands out the same values, sharing memory alike.
+        the trace before that defines the same name; and RETURN hands out the same values, sharing memory alike. The
+        number that `item` read and the 0-d tensor it was read from are one value to `add`, `sub`, `mul` and comparisons
+        of tensors of its dtype, where both give the same bits, as long as nobody writes the tensor in between.
 
     Why it is wrong
         The function returns, or goes on with, other values than the original.
