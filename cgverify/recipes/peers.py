@@ -42,7 +42,7 @@ class Row:
     Attributes:
         peer: one of `PEERS`.
         first_s: seconds of the first run, with tracing, compiling and captures.
-        rate: what the recipe counts, per second, in a later run; None if the results are wrong.
+        rate: what the recipe counts, per second, in a later run; None if the peer failed.
         verdict: `right`, `wrong` or `failed`, and how.
         graphs: live graphs of cgverify's transform; None for the others.
     """

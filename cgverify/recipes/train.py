@@ -137,7 +137,7 @@ def run_peers(task: Task, peers: Sequence[str], steps: int, entry: str = "jit") 
         wrong = "" if peer == EAGER or THUNDER not in yardstick else trained.differs(yardstick[THUNDER])
         started = time.perf_counter()
         train(task, module, compiled.call, batches)
-        rate = None if wrong else steps / (time.perf_counter() - started)
+        rate = steps / (time.perf_counter() - started)
         verdict = f"wrong: {wrong}" if wrong else "not compared" if peer == EAGER else RIGHT
         return Row(peer, first, rate, verdict, compiled.graphs())
 

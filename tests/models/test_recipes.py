@@ -52,7 +52,6 @@ def test_a_recipe_sees_what_is_wrong(cuda: Any) -> None:
     rows = train.run_peers(train.SMALL["convnet"], [THUNDER, THUNDER_GRAPHS], steps=2)
     assert verdicts(rows)[THUNDER_GRAPHS].startswith("wrong: ")
     assert "running" in verdicts(rows)[THUNDER_GRAPHS]
-    assert rows[1].rate is None
 
 
 def test_plugin_of_thunder_compile(cuda: Any) -> None:
