@@ -40,13 +40,13 @@ def compute_region_effects(region: Region, facts: Callable[[Op], Facts]) -> Regi
     draws: Op | None = None
     for op in region.computing:
         known = facts(op)
-        if draws is None and (known.draws or known.worst_case):
+        if draws is None and known.draws:
             draws = op
-        for name in op.reads if known.worst_case else known.writes:
+        for name in known.writes:
             for parameter in share.get(name, ()):
                 writes.setdefault(parameter, op)
         for name in op.defines:
-            sources = op.reads if known.worst_case else known.views.get(name, ())
+            sources = known.views.get(name, ())
             share[name] = tuple(dict.fromkeys(p for source in sources for p in share.get(source, ())))
     aliases = {position: shared for position, name in enumerate(region.results) if (shared := share.get(name, ()))}
     return RegionEffects(writes, aliases, draws)

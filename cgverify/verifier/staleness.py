@@ -14,7 +14,7 @@ from cgverify.verifier.state import State, Step, Value, is_callers_memory
 
 def find_overwritten(state: State, values: Iterable[tuple[str, Value]]) -> dict[str, Step]:
     """The first write to each value's memory since its name was bound; linear in the steps for each written value."""
-    writes = [(index, step) for index, step in enumerate(state.steps) if step.writes]
+    writes = [(i, step) for i, step in enumerate(state.steps) if step.writes and not state.facts(step.op).worst_case]
     if not writes:
         return {}
     origins = _compute_origins(state)

@@ -264,14 +264,13 @@ class State:
         return tuple(written)
 
     def _results(self, op: Op, facts: Facts, scope: dict[str, Value], number: int) -> None:
-        reads = op.reads
         for position, proxy in enumerate(op.bsym.flat_proxy_outs):
             name = proxy.name
-            if name in facts.identities or name in reads:
+            if name in facts.identities or name in op.reads:
                 continue
             roots: tuple[Root, ...] = ()
             if isinstance(proxy, (TensorProxy, CollectionProxy)):
-                shared = op.reads if facts.worst_case else facts.views.get(name, ())
+                shared = facts.views.get(name, ())
                 roots = tuple(dict.fromkeys(r for other in shared if other in scope for r in scope[other].roots))
                 if facts.worst_case:
                     roots = tuple(dict.fromkeys((*roots, *_given_roots(name, proxy))))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, bare, chain, fuse, good, saving
+
+from thunder.core.proxies import TensorProxy
 
 
 @good
@@ -56,3 +59,14 @@ def lent_and_returned_through_a_view() -> Pair:
     b = TraceBuilder("x", "y")
     before = b.done(b.op("transpose", b.op("exp", b["x"]), 0, 1))
     return before, fuse(before, 2, 2, lent=("t0",))
+
+
+@bad("CG302 computation:1")
+def lent_and_returned_by_an_unknown_op() -> Pair:
+    """An op that nobody knows may return its argument."""
+    b = TraceBuilder("x")
+    kept = b.op("exp", b["x"])
+    result = edits.made(b.trace, lambda: TensorProxy(like=kept))
+    b.trace.bound_symbols.append(edits.unknown_op("mystery", kept, result))
+    before = b.done(result)
+    return before, fuse(before, 1, 1, lent=(kept.name,))

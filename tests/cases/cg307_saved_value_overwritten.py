@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
-from tests.cases.build import Pair, after_op, bad, good, saving
+from tests.cases.build import Pair, after_op, bad, fuse, good, saving
 
+from thunder.core.proxies import TensorProxy
 from thunder.core.trace import TraceCtx
 from thunder.executors import torchex
 
@@ -41,9 +43,30 @@ def the_fault_is_older() -> Pair:
     return before, before
 
 
+@good
+def read_by_an_unknown_op() -> Pair:
+    """An op that nobody knows may write what is saved, and is not known to."""
+    b = TraceBuilder("x", "y")
+    scaled = b.op("exp", b["y"])
+    result = edits.made(b.trace, lambda: TensorProxy(like=scaled))
+    b.trace.bound_symbols.append(edits.unknown_op("mystery", scaled, result))
+    before = saving(b.done(result), scaled.name)
+    return before, fuse(before, 2, 2)
+
+
 @bad("CG307 computation:5", "CG501 computation:5", "CG503 computation:4")
 def overwritten_after_its_use() -> Pair:
     before = _product()
     scaled = before.bound_symbols[2].output
     write = torchex.ex.opmap["copy_"].bind(before.args[0], scaled, grad_enabled=True, output=scaled)
     return before, after_op(before, 3, write)
+
+
+@bad("CG307 computation:6", *["CG501 computation:6"] * 3, "CG503 computation:5")
+def one_more_than_before() -> Pair:
+    """A fault that is older excuses no new one."""
+    before = _product()
+    scaled = before.bound_symbols[2].output
+    write = torchex.ex.opmap["copy_"].bind(before.args[0], scaled, grad_enabled=True, output=scaled)
+    other = torchex.ex.opmap["copy_"].bind(scaled, before.args[0], grad_enabled=True, output=before.args[0])
+    return after_op(before, 3, write), after_op(after_op(before, 3, write), 4, other)

@@ -89,7 +89,7 @@ def freed_input_replayed(subject: Subject) -> Iterator[Finding]:
         for op in subject.after.ops
         if op.kind is OpKind.COMPUTE and id(op) not in graphed
         for name in op.defines
-        if not subject.facts(op).views.get(name)
+        if subject.facts(op).worst_case or not subject.facts(op).views.get(name)
     }
     for region in subject.captured:
         for name in _static_inputs(region):
@@ -124,8 +124,11 @@ def live_output_overwritten(subject: Subject) -> Iterator[Finding]:
     Not covered
         Whether the caller keeps the result beyond the next call.
     """
+    lends = any(_is_lent(region, at) for region in subject.captured for at in range(len(region.outputs)))
+    if subject.contract.fresh_outputs and not lends:
+        return
     returned = frozenset[str]() if subject.contract.fresh_outputs else _escaping(subject, subject.after.returned)
-    handed_out = _escaping(subject, subject.after.handed_out)
+    handed_out = _escaping(subject, subject.after.handed_out) if lends else frozenset[str]()
     for region in subject.captured:
         aliases = subject.effects(region).aliases
         for position, proxy in enumerate(region.op.bsym.flat_proxy_outs):
@@ -316,7 +319,7 @@ def saved_value_overwritten(subject: Subject) -> Iterator[Finding]:
             subject.whole() if op is None else subject.at(op),
             (Note("overwritten here", subject.step(step)),),
             "save a copy",
-            Severity.WARNING if older else None,
+            Severity.WARNING if name in older else None,
         )
 
 

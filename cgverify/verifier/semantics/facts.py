@@ -25,7 +25,7 @@ class Facts:
         dynamic: why the shape of a result depends on values, or empty.
         sync: why the host waits for the device, or empty.
         transfer: why data crosses between host and device, or empty.
-        unknown: why the op's effects are not known, or empty; then it may do anything.
+        unknown: why the op's effects are not known, or empty; then it may do anything, and the other facts say so.
         uncertain: why nobody promises that it can be captured, or empty.
         opaque: touches Python state or is unknown: ordered with everything.
         trusted: unknown, but the user vouches that it has no hidden writes and can be captured.
@@ -60,13 +60,11 @@ def compute_facts(bsym: BoundSymbol, *, trusted: bool = False) -> Facts:
     gather = _Gather(bsym)
     gather.visit(bsym)
     facts = gather.facts()
-    if not trusted:
-        return facts
-    if not facts.unknown:
-        return replace(facts, trusted=True)
-    reads = tuple(dict.fromkeys(proxy.name for proxy in bsym.flat_proxy_args))
-    views = {proxy.name: reads for proxy in bsym.flat_proxy_outs if proxy.name not in reads}
-    return replace(facts, trusted=True, opaque=False, draws=True, views=views)
+    if facts.unknown:
+        reads = tuple(dict.fromkeys(proxy.name for proxy in bsym.flat_proxy_args))
+        views = {proxy.name: reads for proxy in bsym.flat_proxy_outs if proxy.name not in reads}
+        facts = replace(facts, opaque=not trusted, draws=True, views=views, writes=() if trusted else reads)
+    return replace(facts, trusted=True) if trusted else facts
 
 
 class _Gather:
@@ -163,9 +161,8 @@ class _Gather:
         inputs = {p.name for p in self.top.flat_proxy_args}
         outputs = [p.name for p in self.top.flat_proxy_outs]
         views = {name: shared for name in outputs if name not in inputs and (shared := self.share.get(name, ()))}
-        unknown = bool(self.unknown)
         plain = not (views or self.writes or self.draws or self.dynamic or self.sync or self.transfer)
-        if plain and not (unknown or self.uncertain or self.opaque):
+        if plain and not (self.unknown or self.uncertain or self.opaque):
             return NO_EFFECTS
         return Facts(
             identities=self.identities,
@@ -177,7 +174,7 @@ class _Gather:
             transfer=self.transfer,
             unknown=self.unknown,
             uncertain=self.uncertain,
-            opaque=self.opaque or unknown,
+            opaque=self.opaque,
         )
 
 

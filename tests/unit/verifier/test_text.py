@@ -57,6 +57,32 @@ def test_faults(source: str, fault: str) -> None:
     assert text.fault == fault
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x):\n  return g(a=x, a=x)",
+        "def f(*x, x):\n  return x",
+        "def f(x):\n  __debug__ = x",
+        "def f(x):\n  x.__debug__ = 1",
+        "def f(x):\n  y = x\n  global y",
+        "def f(x):\n  break",
+        "def f(x):\n  [x for x in (y := x)]",
+        "from __future__ import braces\ndef f(x):\n  return x",
+        "return 1\ndef f(x):\n  return x",
+        "def f(x):\n  return (*x)",
+        "def f(x):\n  nonlocal x",
+        "def f(x, /, x):\n  return x",
+        "def f(x):\n  return g(__debug__=x)",
+        "def f(__debug__):\n  return 1",
+    ],
+)
+def test_what_the_compiler_refuses_is_no_function(source: str) -> None:
+    """Texts are compiled only where something in them is not plain, and none that the compiler refuses gets through."""
+    with pytest.raises(SyntaxError):
+        compile(source, "<f>", "exec")
+    assert parse_text(source, "f").function is None
+
+
 def test_printed_trace_agrees() -> None:
     """Thunder's own printing agrees with the bound symbols, for every kind of argument."""
     b = TraceBuilder("x", "y")
