@@ -11,10 +11,12 @@ from cgverify.transform.aliases import compute_aliases
 from cgverify.transform.effects import compute_effects
 from cgverify.transform.scalars import COMPARISONS, DTYPES, EXACT, choose_scalars, feed_scalars
 from tests.builders import TraceBuilder
-from tests.faults.pairs import CALLS, Pair, randn
+from tests.faults.pairs import CALLS, Pair, assert_same, randn
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from thunder.core import dtypes
 from thunder.core.trace import TraceCtx
 
@@ -211,3 +213,37 @@ def test_report_says_what_is_read_on_the_device() -> None:
     b = Numbers()
     transform.rewrite(b.done(b.op("mul", b["y"], b.n)))
     assert f"mul: reads `{b.t.name}` on the device in place of `{b.n.name}`" in transform.report().render()
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["sum", "item", "item", "mul", "mul", "sub", "lt", "copy_"]), *[st.integers(0, 9)] * 2),
+    min_size=4,
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_what_is_chosen_is_proved_and_right(program: list[tuple[str, int, int]]) -> None:
+    """In random traces that write 0-d tensors, every choice is proved, and three calls end in the same state."""
+    b = TraceBuilder("x", "y")
+    wide, scalars, numbers, masks = [b["x"], b["y"]], [b.op("sum", b["x"], None, False, dtype=None)], [2.0], []
+    for name, left, right in program:
+        a, t, n = wide[left % len(wide)], scalars[right % len(scalars)], numbers[-1 - right % len(numbers)]
+        match name:
+            case "sum":
+                scalars.append(b.op("sum", a, None, False, dtype=None))
+            case "item":
+                numbers.append(b.op("item", t))
+            case "copy_":
+                scalars.append(b.op("copy_", scalars[left % len(scalars)], t, grad_enabled=False))
+            case "lt":
+                masks.append(b.op("lt", a, n))
+            case _:
+                kind = (wide, scalars)[left % 2]
+                kind.append(b.op(name, kind[left // 2 % len(kind)], n, **({"alpha": 1} if name == "sub" else {})))
+    trace = b.done(*wide[2:], *scalars, *numbers, *masks)
+    after = CUDAGraphTransform().rewrite(trace)  # proved, or it raises
+    runs = [each.python_callable() for each in (trace, after)]
+    for call in range(3):
+        assert_same(*(run(*(torch.full((4, 4), call + value, device="cuda") for value in (0.5, 1.25))) for run in runs))
