@@ -94,6 +94,12 @@ def compile_module(peer: str, module: torch.nn.Module, entry: str = "jit") -> Co
     return Compiled(thunder.jit(module, transforms=list(transforms)), tuple(transforms))
 
 
+def compile_callable(peer: str, function: Callable[..., Any]) -> Any:
+    """A function or module under `thunder.jit` for one of the peers that use Thunder."""
+    transforms = {THUNDER: [], THUNDER_GRAPHS: [ThunderGraphs()], CGVERIFY: [cgverify.CUDAGraphTransform()]}[peer]
+    return thunder.jit(function, transforms=list(transforms))
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that every recipe has."""
     parser.add_argument("--device", default="auto", choices=("auto", "emulated", "cuda"), help="where tensors live")
