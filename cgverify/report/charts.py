@@ -111,8 +111,8 @@ def make_chart(
 
 
 def render_number(value: float) -> str:
-    """A short number: three digits that matter, and k or M."""
-    for limit, letter in ((1e6, "M"), (1e3, "k")):
+    """A short number: three digits that matter, and k, M or G."""
+    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
             return f"{value / limit:.3g}{letter}"
     return f"{value:.3g}"

@@ -202,11 +202,12 @@ def _gaps(segments: Sequence[Segment]) -> Iterator[Gap]:
         else:
             where = f"after G{earlier}" if later is None else f"between G{earlier} and G{later}"
         for line in segment.lines:
-            yield Gap(line.key, where, line.text, line.reason, _short_place(line.source))
+            yield Gap(line.key, where, line.text, line.reason, short_place(line.source) if line.source else None)
 
 
-def _short_place(source: str | None) -> str | None:
-    return None if source is None else re.split(r"[/\\]", source)[-1]
+def short_place(source: str) -> str:
+    """`file:line` without the folders."""
+    return re.split(r"[/\\]", source)[-1]
 
 
 def _draw_line(line: Line, names: set[str], device: str, alone: str) -> LineDrawing:

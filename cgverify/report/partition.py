@@ -63,7 +63,7 @@ class Shown:
         subject: such as ``model.py:step under cgverify on emulated``.
         location: ``FILE.py:FUNC``.
         sheets: one for each rewrite.
-        reports: what the verifier says of them, forward and backward together.
+        reports: what the verifier says of each.
     """
 
     subject: str

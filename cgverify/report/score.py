@@ -70,6 +70,5 @@ def _mutators(found: Mapping[str, Any]) -> Iterator[Entry]:
 
 def _mutants(found: Mapping[str, Any]) -> Iterator[Entry]:
     for one in found["mutants"]:
-        yield Entry(
-            str(one["name"]), "mutant", str(one["caught"]), bool(one["possible"]), one["programs"], one.get("size")
-        )
+        caught = str(one["rejected"] or one["invariant"])
+        yield Entry(str(one["name"]), "mutant", caught, bool(one["possible"]), one["programs"], one["size"])

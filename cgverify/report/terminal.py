@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cgverify.report.drawing import LifeDrawing, SheetDrawing, draw_sheet
+from cgverify.report.drawing import LifeDrawing, SheetDrawing, draw_sheet, short_place
 from cgverify.report.lifetimes import OWNERS
 from cgverify.report.partition import Shown
 
@@ -34,9 +34,10 @@ def print_partition(shown: Shown, console: Console | None = None) -> None:
         regions = f"{len(drawing.regions)} region{'' if len(drawing.regions) == 1 else 's'}"
         console.print(Text(f"\n{drawing.title}: {regions}, {graphed} of {drawing.ops} ops in graphs", "bold"))
         for text in _lines(drawing):
-            console.print(text, soft_wrap=not console.is_terminal, no_wrap=console.is_terminal, overflow="ellipsis")
+            console.print(text, soft_wrap=True)
         console.print(_lifetimes(drawing))
-    console.print(Text("  ".join(f"{MARKS[owner]} {owner}: {meaning}" for owner, meaning in OWNERS.items()), "dim"))
+    for owner, meaning in OWNERS.items():
+        console.print(Text(f"{MARKS[owner]} {owner}: {meaning}", "dim"), soft_wrap=True)
     for report in shown.reports:
         console.print()
         console.print(report.render(), markup=False, soft_wrap=True)
@@ -62,7 +63,7 @@ def _lines(drawing: SheetDrawing) -> Iterator[Text]:
         text.append(f"  {line.types}" if line.types else "", "dim")
         yield text
         if line.reason:
-            where = f"  [{line.source}]" if line.source else ""
+            where = f"  [{short_place(line.source)}]" if line.source else ""
             yield Text(f"{'':>12}un-graphed: {line.reason}{where}", "yellow")
 
 
