@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 
 __all__ = ["Finding", "examine"]
 
@@ -87,6 +89,61 @@ def _graph_replays() -> bool:
     return bool(y.cpu().tolist() == [6.0] * 4)
 
 
+def _transform() -> Finding:
+    """A function of two regions, proved, captured and replayed on the device that everything uses by default."""
+    from cgverify.api import CUDAGraphTransform
+    from cgverify.checking import open_device
+
+    import thunder
+    import torch
+
+    def scale(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) * x.sum().item()
+
+    with open_device("auto") as device:
+        transform = CUDAGraphTransform()
+        jitted = thunder.jit(scale, transforms=[transform])
+        results = [jitted(torch.ones(2, device="cuda") * k).tolist() for k in (1.0, 2.0, 3.0)]
+    right = results == [[2.0, 2.0], [8.0, 8.0], [18.0, 18.0]] and transform.stats().replays > 0
+    return Finding("transform", right, f"proves, captures and replays: {_WHERE[device]}")
+
+
+def _fuzzing() -> Finding:
+    from cgverify.fuzzing.devices import choose_device
+    from cgverify.fuzzing.profiles import count_workers
+
+    workers = count_workers("auto") or os.cpu_count() or 1
+    return Finding("fuzzing", True, f"pytest -n auto fuzz/ uses {workers} processes: {_WHERE[choose_device('auto')]}")
+
+
+def _entries() -> Finding:
+    """Which of Thunder's entry points work with these versions; that is Thunder's affair, so none is required."""
+    from cgverify.thunder_compat import has_thunderfx
+
+    from thunder.extend import get_executor
+
+    fuser = "" if get_executor("nvfuser") else ' with recipe=BaseRecipe(fuser="torch.compile"), as nvFuser is missing'
+    fx = "thunderfx" if has_thunderfx() else "not thunderfx, which needs PyTorch 2.11"
+    return Finding("entry points", True, f"thunder.jit; thunder.compile{fuser}; {fx}")
+
+
+def _extras() -> Finding:
+    missing = {extra: [name for name in names if find_spec(name) is None] for extra, names in _EXTRAS.items()}
+    parts = [f"{extra}: " + (f"no {', '.join(names)}" if names else "yes") for extra, names in missing.items()]
+    remedy = "; pip install -e '.[EXTRA]' in the clone" if any(missing.values()) else ""
+    return Finding("extras", None if any(missing.values()) else True, "; ".join(parts) + remedy)
+
+
+_WHERE = {"cuda": "on the GPU", "emulated": "on the emulation"}
+
+_EXTRAS = {
+    "report (pages, plots)": ("jinja2", "matplotlib"),
+    "ray (campaigns on a cluster)": ("ray",),
+    "dev (checks of a change)": ("mypy", "ruff", "mkdocs"),
+}
+"""Extra and what it is for -> modules that it brings."""
+
+
 def _plugin() -> Finding:
     registered = [point for point in metadata.entry_points(group="pytest11") if point.name == "cgverify"]
     for point in registered:
@@ -103,5 +160,9 @@ _ATTEMPTS: dict[str, Callable[[], Finding]] = {
     "Thunder": _thunder,
     "GPU": _gpu,
     "emulation": _emulation,
+    "transform": _transform,
     "pytest plugin": _plugin,
+    "fuzzing": _fuzzing,
+    "entry points": _entries,
+    "extras": _extras,
 }

@@ -29,10 +29,11 @@ from importlib.machinery import ModuleSpec
 from types import BuiltinMethodType, ModuleType
 from typing import Any, NoReturn
 
-__all__ = ["UnsupportedVersionError", "check_versions", "install"]
+__all__ = ["UnsupportedVersionError", "check_versions", "has_thunderfx", "install"]
 
 TORCH_RANGE = ((2, 11), (2, 15))
 THUNDER_VERSION = (0, 2, 6)
+THUNDERFX_RANGE = ((2, 11), (2, 12))
 SUPPORTED = "torch >=2.11,<2.15 with lightning-thunder 0.2.6"
 REMEDY = "pip install torch==2.13.0 lightning-thunder==0.2.6"
 
@@ -66,6 +67,12 @@ def check_versions() -> None:
     lowest, beyond = TORCH_RANGE
     if not (lowest <= _release(torch)[:2] < beyond and _release(thunder) == THUNDER_VERSION):
         raise UnsupportedVersionError(f"{_pair()} is not supported: cgverify needs {SUPPORTED}; run `{REMEDY}`")
+
+
+def has_thunderfx() -> bool:
+    """Whether `thunder.dynamo.thunderfx` was seen to work with the installed PyTorch: from 2.13 on it raises."""
+    lowest, beyond = THUNDERFX_RANGE
+    return lowest <= _release(_torch_version())[:2] < beyond
 
 
 class _ThunderFinder(MetaPathFinder):
