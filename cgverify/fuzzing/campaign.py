@@ -105,7 +105,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         device: name of the device, as PyTorch gives it, or `emulated`.
         versions: of cgverify, Python, torch and thunder.
         children: child processes that were started.
-        recovered: examples that an earlier process was running when it ended, run again first.
     """
 
     begun: float
@@ -115,7 +114,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     versions: dict[str, str]
     children: int = 0
-    recovered: tuple[Recovered, ...] = ()
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,8 +217,13 @@ def choose_parts(parts: Iterable[Part]) -> dict[Unit, Part]:
     return dict(sorted(chosen.items()))
 
 
-def merge_parts(campaign: Campaign, parts: Iterable[Part]) -> Merged:
+def merge_parts(campaign: Campaign, parts: Iterable[Part], recovered: Iterable[Recovered] = ()) -> Merged:
     """Add up parts: a function of their set.
+
+    Args:
+        campaign: what was to be run.
+        parts: what was run.
+        recovered: examples that were run again.
 
     Raises:
         CampaignError: a part belongs to another campaign.
@@ -245,7 +248,6 @@ def merge_parts(campaign: Campaign, parts: Iterable[Part]) -> Merged:
         for unit, part in chosen.items()
     ]
     versions = {tuple(sorted(part.measured.versions.items())) for part in chosen.values()}
-    recovered = [entry for part in chosen.values() for entry in part.measured.recovered]
     return Merged(
         campaign=campaign,
         totals=_add_up(campaign, chosen, _find_conflicts(every)),

@@ -26,6 +26,7 @@ from cgverify.fuzzing.campaign import (
     encode_part,
     merge_parts,
 )
+from cgverify.fuzzing.outcome import Recovered
 
 import msgspec
 
@@ -96,9 +97,19 @@ class CampaignFolder:
         name = f"{unit.property}.{unit.shard:04d}.{unit.part:04d}.{extent}.{_digest(content)}.json"
         _write(self.path / "parts" / name, content)
 
+    def recovered(self) -> list[Recovered]:
+        """Return every example that was running when something died, and what came of running it again."""
+        files = sorted((self.path / "recovered").glob("*.json"))
+        return [msgspec.json.decode(file.read_bytes(), type=Recovered) for file in files]
+
+    def write_recovered(self, entry: Recovered) -> None:
+        """Write down at once that an example was run again."""
+        content = msgspec.json.encode(entry)
+        _write(self.path / "recovered" / f"{_digest(content)}.json", content)
+
     def merge(self) -> Merged:
         """Return what all parts add up to."""
-        return merge_parts(self.campaign, self.parts())
+        return merge_parts(self.campaign, self.parts(), self.recovered())
 
     def find_missing(self, shard: int) -> list[Unit]:
         """Return the parts that a shard still has to run, in order; none if its time is used up."""
@@ -178,6 +189,8 @@ def merge_folders(folders: list[Path], into: Path) -> CampaignFolder:
             )
         for part in folder.parts():
             merged.write(part)
+        for entry in folder.recovered():
+            merged.write_recovered(entry)
     return merged
 
 

@@ -24,8 +24,11 @@ from cgverify.fuzzing.profiles import find_gpus
 POLL = 0.5
 """Seconds between two looks at the workers."""
 
-MAX_FRUITLESS = 5
-"""Workers that may end in a row without a part to show for it."""
+MAX_FRUITLESS = 3
+"""Workers that may fail in a row without a part to show for it."""
+
+MAX_KILLED = 100
+"""The same for workers that somebody kills: a program cannot, it runs in a child."""
 
 
 @dataclass(slots=True)
@@ -47,18 +50,17 @@ def run_locally(folder: CampaignFolder, workers: int, tell: Callable[[CampaignFo
         CampaignError: workers end one after the other without getting anything done.
     """
     running: list[_Worker] = []
-    dead = fruitless = parts = 0
+    dead = parts = 0
+    fruitless: list[int] = []
     try:
         while True:
             for worker in [worker for worker in running if worker.process.poll() is not None]:
                 running.remove(worker)
                 dead += worker.process.returncode != 0
-                fruitless = 0 if folder.count_done() > parts else fruitless + (worker.process.returncode != 0)
+                if folder.count_done() > parts:
+                    fruitless.clear()
                 parts = folder.count_done()
-                if fruitless >= MAX_FRUITLESS:
-                    raise CampaignError(
-                        f"{fruitless} workers ended and did nothing; the last one said: {_said(worker)}"
-                    )
+                _check_fruitless(fruitless, worker)
                 worker.log.close()
             open_shards = folder.find_open()
             if not open_shards and not running:
@@ -85,6 +87,16 @@ def _start(folder: CampaignFolder, slot: int) -> _Worker:
     command = [sys.executable, "-m", "cgverify.fuzzing.campaign_local", str(folder.path)]
     process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     return _Worker(process, slot, log)
+
+
+def _check_fruitless(fruitless: list[int], worker: _Worker) -> None:
+    """Count a worker that ended badly; raise CampaignError if it is one too many."""
+    code = worker.process.returncode
+    if code:
+        fruitless.append(code)
+    failed = sum(code > 0 for code in fruitless)
+    if failed >= MAX_FRUITLESS or len(fruitless) >= MAX_KILLED:
+        raise CampaignError(f"{len(fruitless)} workers ended and did nothing; the last one said: {_said(worker)}")
 
 
 def _said(worker: _Worker) -> str:

@@ -97,6 +97,7 @@ class CampaignWorker:
             self.executor,
             self.journal,
             EFFORT,
+            self.folder.write_recovered,
         )
         met = {failure.key: failure.count for failure in findings.failures}
         begun, clock = time.time(), time.monotonic()
@@ -128,7 +129,6 @@ class CampaignWorker:
             device=name_device(self.device),
             versions=find_versions(),
             children=outcome.children,
-            recovered=tuple(outcome.recovered),
         )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
@@ -59,6 +60,7 @@ class Shard:
         executor: judges programs; by default in this process.
         journal: where programs are recorded before they run, if anywhere.
         effort: how far to go into what fails.
+        keep_recovered: told at once of each example that was run again.
     """
 
     property: Property
@@ -70,6 +72,7 @@ class Shard:
     executor: Executor | None = None
     journal: Journal | None = None
     effort: Effort = field(default_factory=Effort)
+    keep_recovered: Callable[[Recovered], None] | None = None
 
     def run(self, budget: Budget) -> Outcome:
         """Run what is left over from dead processes, then draw and judge programs until the budget is used up."""
@@ -100,14 +103,13 @@ class Shard:
 
     def end(self) -> Outcome:
         """Return the outcome."""
+        self._note_lost()
         outcome = self.outcome
         outcome.statuses = dict(self.counts)
         outcome.hashes = add_hashes([self.hashes])
         outcome.coverage = self.coverage.total()
         outcome.failures = self.findings.failures
         outcome.children = self.judge.children - self.children
-        for lost in self.judge.lost[self.lost :]:
-            outcome.recovered.append(_recovered(self.property.name, lost.program, lost.verdict, "child"))
         return outcome
 
     def is_late(self) -> bool:
@@ -125,7 +127,7 @@ class Shard:
             with self.journal.running(self.property.name, program, number) as entry:
                 verdict = self.judge.judge(self.property.name, program)
                 entry.status, entry.invariant = verdict.status, verdict.invariant
-                self.outcome.recovered.append(_recovered(self.property.name, program, verdict, "process"))
+                self._note_recovered(program, verdict, "process")
                 if look_into and verdict.status == "fail":
                     self._look_into(program, verdict)
 
@@ -159,6 +161,7 @@ class Shard:
         begun = time.monotonic()
         verdict = self.judge.judge(self.property.name, program)
         self.outcome.seconds += time.monotonic() - begun
+        self._note_lost()
         self.outcome.programs += 1
         self.hashes = add_hashes([self.hashes, hash_text(encode_program(program))])
         self.coverage.observe(program)
@@ -170,15 +173,22 @@ class Shard:
             self._look_into(program, verdict)
         return verdict
 
+    def _note_lost(self) -> None:
+        for lost in self.judge.lost[self.lost :]:
+            self._note_recovered(lost.program, lost.verdict, "child")
+        self.lost = len(self.judge.lost)
+
+    def _note_recovered(self, program: Program, verdict: Verdict, cause: str) -> None:
+        source = render_source(resolve_program(program))
+        entry = Recovered(self.property.name, source, verdict.status, verdict.evidence, cause)
+        self.outcome.recovered.append(entry)
+        if self.keep_recovered is not None:
+            self.keep_recovered(entry)
+
     def _look_into(self, program: Program, verdict: Verdict) -> None:
         now = time.monotonic()
         left = None if self.deadline is None else self.deadline - now
         self.findings.add(program, verdict, self.counts, now - self.started, left)
-
-
-def _recovered(property: str, program: Program, verdict: Verdict, cause: str) -> Recovered:
-    source = render_source(resolve_program(program))
-    return Recovered(property, source, verdict.status, verdict.evidence, cause)
 
 
 def derive_seed(*parts: object) -> int:

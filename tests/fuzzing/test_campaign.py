@@ -1,0 +1,213 @@
+"""Campaigns: shards cover the programs, merging is a set union, and a killed or doubled shard changes nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cgverify.cli import main
+from cgverify.fuzzing.campaign import PART, Campaign, CampaignError, Found, Measured, Part, Unit, merge_parts
+from cgverify.fuzzing.campaign_folder import CampaignFolder, merge_folders
+from cgverify.fuzzing.campaign_shard import CampaignWorker
+from cgverify.fuzzing.coverage import Coverage
+from cgverify.fuzzing.hashes import add_hashes, hash_text
+from tests.fuzzing.killing import stop_and_look
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+PLAN = Campaign(name="test", properties={"equivalence": 3, "eager": 1}, shards=3, programs=1000)
+
+
+def make_part(
+    unit: Unit, *, programs: int = 5, cut: bool = False, found: tuple[str, ...] = (), host: str = "a"
+) -> Part:
+    """A part that says what its unit says, on a machine of choice."""
+    text = f"{unit}"
+    failures = tuple(
+        Found(key=key, invariant="wrong-result", kinds=(), evidence="", source="", program="{}", script="")
+        for key in found
+    )
+    return Part(
+        campaign=PLAN.id,
+        unit=unit,
+        programs=programs,
+        cut=cut,
+        hashes=hash_text(text),
+        statuses={"ok": programs},
+        coverage=Coverage({"add": 1}, (("add", "mul", 2),), {"rank 1": 1}),
+        failures=failures,
+        met=dict.fromkeys(found, 2),
+        base_faults=(),
+        measured=Measured(begun=1.0, seconds=2.0, judging=1.5, host=host, device="emulated", versions={"torch": "2"}),
+    )
+
+
+UNITS = [Unit(name, shard, part) for name in PLAN.properties for shard in range(3) for part in range(2)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    drawn=st.lists(st.tuples(st.sampled_from(UNITS), st.sampled_from("abc"), st.booleans()), max_size=12),
+    chance=st.randoms(use_true_random=False),
+)
+def test_merging_is_a_set_union(drawn: list[tuple[Unit, str, bool]], chance: object) -> None:
+    """Doubled parts, other machines' accounts of the same unit, and any order give the same totals."""
+    parts = [make_part(unit, host=host, found=("k",) if fails else ()) for unit, host, fails in drawn]
+    shuffled = parts * 2
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert merge_parts(PLAN, parts) == merge_parts(PLAN, shuffled)
+
+
+def test_totals() -> None:
+    """Programs, statuses, coverage and failures of different units add up; a failure met twice is one failure."""
+    one, two = UNITS[0], UNITS[-1]
+    totals = merge_parts(PLAN, [make_part(one, found=("k", "l")), make_part(two, found=("k",))]).totals
+    assert totals.programs == 10
+    assert totals.statuses == {
+        "eager": {"ok": 5, "programs": 5},
+        "equivalence": {"ok": 5, "programs": 5},
+    }
+    assert totals.coverage == Coverage({"add": 2}, (("add", "mul", 4),), {"rank 1": 2})
+    assert [failure.key for failure in totals.failures] == ["k", "l"]
+    assert totals.met == {"k": 4, "l": 2}
+    assert totals.hashes == add_hashes([hash_text(f"{two}"), hash_text(f"{one}")])
+
+
+def test_conflicts_are_named() -> None:
+    """Two whole parts of one unit that say different things are a conflict; a part cut short is none, and loses."""
+    unit = UNITS[0]
+    assert merge_parts(PLAN, [make_part(unit), make_part(unit, found=("k",))]).totals.conflicts == (unit,)
+    merged = merge_parts(PLAN, [make_part(unit, programs=2, cut=True), make_part(unit)]).totals
+    assert (merged.conflicts, merged.programs) == ((), 5)
+
+
+@pytest.mark.parametrize(("programs", "shards"), [(1, 1), (7, 3), (1000, 7), (50_000, 64)])
+def test_shares(programs: int, shards: int) -> None:
+    """Shards and properties share the programs without loss, and evenly."""
+    plan = msgspec.structs.replace(PLAN, programs=programs, shards=shards)
+    for name in plan.properties:
+        shares = [plan.share(name, shard) for shard in range(shards)]
+        assert max(shares) - min(shares) <= 1
+    assert sum(plan.share(name, shard) for name in plan.properties for shard in range(shards)) == programs
+
+
+def test_what_is_missing(tmp_path: Path) -> None:
+    """A shard lacks the parts that have no file; one whose time ran out lacks nothing."""
+    folder = CampaignFolder.create(tmp_path, msgspec.structs.replace(PLAN, programs=4 * 3 * (PART + 1)))
+    first, second, third = folder.find_missing(1)[:3]
+    assert (first, second, third.property) == (Unit("equivalence", 1, 0), Unit("equivalence", 1, 1), "equivalence")
+    folder.write(msgspec.structs.replace(make_part(first), campaign=folder.campaign.id))
+    assert folder.find_missing(1)[0] == second
+    folder.write(msgspec.structs.replace(make_part(second, cut=True), campaign=folder.campaign.id))
+    assert folder.find_missing(1) == []
+    assert folder.find_open() == [0, 2]
+
+
+def test_folders_merge_in_any_order(tmp_path: Path) -> None:
+    """Copying folders together, twice and in any order, gives the same campaign."""
+    folders = [CampaignFolder.create(tmp_path / name, PLAN) for name in "ab"]
+    for folder, units in zip(folders, (UNITS[:4], UNITS[2:7]), strict=True):
+        for unit in units:
+            folder.write(make_part(unit, host=folder.path.name))
+    paths = [folder.path for folder in folders]
+    there = merge_folders(paths, tmp_path / "there").merge()
+    back = merge_folders([*paths[::-1], tmp_path / "there"], tmp_path / "back").merge()
+    assert there == back
+    assert there.totals.programs == 5 * 7
+    assert merge_folders([tmp_path / "back"], tmp_path / "back").merge() == back
+
+
+def test_errors(tmp_path: Path) -> None:
+    """Another campaign's folder, a folder without one and a damaged part are named, each with a remedy."""
+    folder = CampaignFolder.create(tmp_path / "one", PLAN)
+    other = msgspec.structs.replace(PLAN, programs=5, name="other")
+    with pytest.raises(CampaignError, match="holds a campaign with another name, programs; give the same options"):
+        CampaignFolder.create(tmp_path / "one", other)
+    CampaignFolder.create(tmp_path / "two", other)
+    with pytest.raises(CampaignError, match="merge the folders of one campaign only"):
+        merge_folders([tmp_path / "one", tmp_path / "two"], tmp_path / "both")
+    with pytest.raises(CampaignError, match=r"no campaign in .*begin one"):
+        CampaignFolder.open(tmp_path)
+    folder.write(make_part(UNITS[0]))
+    (file,) = (tmp_path / "one" / "parts").iterdir()
+    file.write_bytes(file.read_bytes().replace(b'"programs":5', b'"programs":6'))
+    with pytest.raises(CampaignError, match=r"equivalence.0000.0000.* is damaged: delete it"):
+        folder.merge()
+
+
+def test_a_shard_has_one_runner(tmp_path: Path) -> None:
+    """A claimed shard is nobody else's until its process lets go."""
+    folder = CampaignFolder.create(tmp_path, PLAN)
+    with folder.claim(1) as first, folder.claim(1) as second, folder.claim(2) as other:
+        assert (first, second, other) == (True, False, True)
+    with folder.claim(1) as again:
+        assert again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "{}", "--property", "nosuch"], "there is no such property"),
+        (["run", "{}", "--target", "nosuch"], "unknown target"),
+        (["run", "{}", "--workers", "few"], "give a number"),
+        (["run", "{}", "--device", "emulated", "--shard", "8"], "counted from 0"),
+        (["status", "{}"], "no campaign in"),
+        (["merge", "{}", "--into", "{}/x"], "no campaign in"),
+        (["matrix", "--shards", "300"], "at most 256"),
+    ],
+)
+def test_usage_errors(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong option is one line on standard error and exit code 2."""
+    code = main(["campaign", *(text.replace("{}", str(tmp_path)) for text in arguments)])
+    shown = capsys.readouterr()
+    assert (code, shown.err.count("\n")) == (2, 1)
+    assert said in shown.err
+
+
+def test_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    """The matrix has one job for each shard."""
+    assert main(["campaign", "matrix", "--shards", "2"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"include": [{"shard": 0, "of": 2}, {"shard": 1, "of": 2}]}
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait until something is so."""
+    late = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < late, "it takes too long"
+        time.sleep(0.005)
+
+
+def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
+    """After `kill -9` of a worker, the next one runs the example that was running first, and the totals are those of
+    a campaign in peace.
+    """
+    plan = Campaign(name="killed", properties={"structure": 1}, shards=2, programs=60)
+    folder = CampaignFolder.create(tmp_path / "killed", plan)
+    command = [sys.executable, "-m", "cgverify.fuzzing.campaign_local", str(folder.path)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as worker:
+        wait_for(lambda: folder.count_done() == 1, 300)
+        journal = folder.path / "journal"
+        while not (running := stop_and_look(worker.pid, journal)):
+            assert worker.poll() is None
+            worker.send_signal(signal.SIGCONT)
+        worker.kill()
+    left = folder.find_open()
+    peaceful = CampaignFolder.create(tmp_path / "peaceful", plan)
+    next_worker = CampaignWorker.start(folder)
+    next_worker.run_open()
+    next_worker.folder = peaceful
+    next_worker.run_open()
+    next_worker.close()
+    assert left == [1]
+    assert {entry.source for entry in folder.recovered()} >= set(running)
+    assert folder.merge().totals == peaceful.merge().totals
+    assert list(journal.iterdir()) == []

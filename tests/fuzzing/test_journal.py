@@ -1,0 +1,114 @@
+"""The journal: what was running when a process died is found, claimed once, and by whoever can run it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cgverify.fuzzing.journal import Journal, count_waiting, find_unfinished
+from tests.fuzzing.programs_by_name import PROGRAMS
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ONE, TWO = PROGRAMS["double"], PROGRAMS["write"]
+
+
+def open_journal(folder: Path, target: str = "cgverify", device: str = "emulated") -> Journal:
+    """A journal of this process."""
+    return Journal(folder, target, device)
+
+
+def abandon(journal: Journal) -> None:
+    """Let go of a journal as a dying process does: the lock goes, the file stays."""
+    os.close(journal._file)
+
+
+def interrupt(journal: Journal, property: str = "equivalence") -> None:
+    """Leave a program in the middle."""
+    with pytest.raises(KeyboardInterrupt), journal.running(property, ONE):
+        raise KeyboardInterrupt
+
+
+def test_unfinished_is_claimed(tmp_path: Path) -> None:
+    """A program that was left by an exception is claimed by the next process; one that ended is not."""
+    dead = open_journal(tmp_path)
+    with dead.running("equivalence", TWO) as entry:
+        entry.status = "ok"
+    interrupt(dead)
+    abandon(dead)
+    journal = open_journal(tmp_path)
+    assert [program for _, program in journal.claim("equivalence")] == [ONE]
+    assert not dead.path.exists()
+    assert journal.claim("equivalence") == []
+    journal.close()
+
+
+def test_claimed_is_not_lost(tmp_path: Path) -> None:
+    """A process that dies before it has run what it claimed leaves it to the next one, which runs it once."""
+    for _ in range(3):
+        journal = open_journal(tmp_path)
+        if not journal.claim("equivalence"):
+            interrupt(journal)
+        abandon(journal)
+    journal = open_journal(tmp_path)
+    ((number, program),) = journal.claim("equivalence")
+    with journal.running("equivalence", program, number) as entry:
+        entry.status = "ok"
+    journal.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_living_processes_are_left_alone(tmp_path: Path) -> None:
+    """What a living process is running is nobody else's."""
+    living, journal = open_journal(tmp_path), open_journal(tmp_path)
+    with living.running("equivalence", ONE):
+        assert journal.claim("equivalence") == []
+    living.close()
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("property", "target", "device"),
+    [("eager", "cgverify", "emulated"), ("equivalence", "none", "emulated"), ("equivalence", "cgverify", "cuda")],
+)
+def test_others_are_left_waiting(property: str, target: str, device: str, tmp_path: Path) -> None:
+    """A program of another property, target or device waits for a process that can run it, and is counted."""
+    dead = open_journal(tmp_path, target, device)
+    interrupt(dead, property)
+    abandon(dead)
+    journal = open_journal(tmp_path)
+    assert journal.claim("equivalence") == []
+    assert count_waiting(tmp_path) == 1
+    journal.close()
+
+
+def test_cut_off_lines(tmp_path: Path) -> None:
+    """A line that its process did not finish announces nothing, and what stands before it counts."""
+    journal = open_journal(tmp_path)
+    interrupt(journal)
+    content = journal.path.read_bytes()
+    assert len(find_unfinished(content)) == 1
+    assert find_unfinished(content[:-20]) == []
+    assert len(find_unfinished(content + content[:50])) == 1
+    abandon(journal)
+
+
+def test_kill(tmp_path: Path) -> None:
+    """A process that ends by `kill -9` in the middle of a program leaves it to be claimed."""
+    code = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom cgverify.fuzzing.journal import Journal\n"
+        "from tests.fuzzing.programs_by_name import PROGRAMS\n"
+        "with Journal(Path(sys.argv[1]), 'cgverify', 'emulated').running('equivalence', PROGRAMS['double']):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    journal = open_journal(tmp_path)
+    assert [program for _, program in journal.claim("equivalence")] == [ONE]
+    abandon(journal)
