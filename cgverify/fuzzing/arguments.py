@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from cgverify.fuzzing.program import Input
 from cgverify.fuzzing.values import TORCH_DTYPES
@@ -19,14 +20,37 @@ SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e30, -1e-30)
 def make_inputs(inputs: Sequence[Input], seeds: Sequence[int], layouts: Sequence[str]) -> list[torch.Tensor]:
     """Return one tensor for each input; `seeds` and `layouts` have one entry each."""
     made: list[torch.Tensor] = []
-    for entry, seed, layout in zip(inputs, seeds, layouts, strict=True):
-        if entry.alias_of is None:
-            tensor = _place(draw_values(entry, seed), layout, entry.device)
+    roomy = {
+        e.alias_of for e, layout in zip(inputs, layouts, strict=True) if e.alias_of is not None and layout == "offset"
+    }
+    for number, (entry, seed, layout) in enumerate(zip(inputs, seeds, layouts, strict=True)):
+        if entry.alias_of is not None:
+            tensor = _share(made[entry.alias_of], entry, layout)
+        elif number in roomy:
+            tensor = _place_with_room(draw_values(entry, seed), entry.device)
         else:
-            base = made[entry.alias_of]
-            tensor = base.detach().view(entry.shape) if base.is_contiguous() else base.detach().view(base.shape)
+            tensor = _place(draw_values(entry, seed), layout, entry.device)
         made.append(tensor.requires_grad_(entry.trains))
     return made
+
+
+def make_values(shape: tuple[int, ...], dtype: Any, device: str, seed: int) -> torch.Tensor:
+    """Return a tensor of an input's kind with the values that `seed` stands for."""
+    return draw_values(Input(shape=shape, dtype=dtype), seed).to(device, copy=True)
+
+
+def _share(base: torch.Tensor, entry: Input, layout: str) -> torch.Tensor:
+    """Return a tensor on the memory of `base`: the same elements, or those one element further on."""
+    base = base.detach()
+    if layout == "offset":
+        return base.as_strided(base.shape, base.stride(), base.storage_offset() + 1)
+    return base.view(entry.shape) if base.is_contiguous() else base.view(base.shape)
+
+
+def _place_with_room(values: torch.Tensor, device: str) -> torch.Tensor:
+    """Return a contiguous copy with room for one more element behind it, which is a 1."""
+    padded = torch.cat((values.reshape(-1), values.new_ones(1))).to(device)
+    return padded[:-1].view(values.shape)
 
 
 @lru_cache(maxsize=1024)

@@ -105,7 +105,15 @@ def _compare_held(reference: Record, tested: Record) -> Iterator[Difference]:
             return
         call, place, a = expected
         if a.bits != found[2].bits:
-            yield _content(HeldResultChanged, call, place, f"result {place}, still held at the end,", a, found[2])
+            what = f"{_held_name(place)}, still held at the end,"
+            yield _content(HeldResultChanged, call, place, what, a, found[2])
+
+
+def _held_name(place: int) -> str:
+    """Return what a caller holds at a position, see Record."""
+    if place >= 0:
+        return f"result {place}"
+    return "a result of the other function" if place == -1 else f"the gradient of input {-2 - place}"
 
 
 def _compare_call(number: int, expected: CallRecord, found: CallRecord, metadata: bool) -> Iterator[Difference]:

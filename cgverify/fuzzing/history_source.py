@@ -1,31 +1,32 @@
-"""Writes a call history as the straight-line Python that a caller would run; mirrors
-:mod:`cgverify.fuzzing.execution`.
-"""
+"""Writes a call history as the straight-line Python that a caller would run; mirrors :mod:`cgverify.fuzzing.caller`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import inspect
+from collections.abc import Callable
 from typing import Any
 
-from cgverify.fuzzing.arguments import DTYPES, draw_values
-from cgverify.fuzzing.execution import spread_seeds
+from cgverify.fuzzing.caller import other_function, spread_seeds
+from cgverify.fuzzing.input_source import Held, InputWriter
 from cgverify.fuzzing.program import (
     Backward,
     Call,
+    Collect,
+    Draw,
     Event,
     Forget,
     History,
     Input,
+    Other,
     Relayout,
-    Replace,
     Reseed,
-    Scribble,
-    Write,
+    Stream,
 )
 from cgverify.fuzzing.resolution import Resolved
-from cgverify.fuzzing.values import TORCH_DTYPES, TensorType
-
-import torch
+from cgverify.fuzzing.surroundings import in_capture, in_thread, on_stream
+from cgverify.fuzzing.value_source import render_tensor
+from cgverify.fuzzing.values import TensorType
 
 
 class HistoryWriter:
@@ -41,12 +42,17 @@ class HistoryWriter:
         self.resolved = resolved
         self.subject = subject
         self.guilty = guilty
-        self.layouts: list[str] = [entry.layout for entry in resolved.inputs]
-        self.names = [f"x{n}" for n in range(len(resolved.inputs))]
+        self.inputs = InputWriter(resolved, traced_anew=subject == "program")
+        self.names = self.inputs.names
         self.owned = [n for n, entry in enumerate(resolved.inputs) if entry.role != "arg" and subject == "program"]
         self.calls = 0
-        self.held: list[str] = []
+        self.held: list[Held] = []
+        self.gradients: list[str] = []
+        self.results: list[int] = []
         self.pending: list[int] = []
+        self.stream = 0
+        self.made: set[str] = set()
+        self.helpers: list[Callable[..., Any]] = []
 
     def write(self, history: History) -> list[str]:
         """Return the lines, not indented."""
@@ -54,85 +60,114 @@ class HistoryWriter:
         for event in history:
             lines += ["", *self._event(event)]
         while self.pending:
-            lines += ["", *self._backward(0)]
-        if self.held:
+            lines += ["", *self._backward(Backward(0))]
+        if self.held or self.gradients:
             lines += ["", "# what is still held at the end"]
-            for name in self.held:
-                call, place = name.removeprefix("r").rstrip("]").split("[")
-                lines.append(f'seen.append(("result {place} of call {call}, at the end", content({name})))')
+            lines += [f'seen.append(("{held.label}, at the end", content({held.name})))' for held in self.held]
+            for name in self.gradients:
+                lines.append(f'seen += ((f"{name}[{{n}}], at the end", content(g)) for n, g in enumerate({name}))')
+        return [*self._helper_lines(), *lines]
+
+    def _helper_lines(self) -> list[str]:
+        """Return the definitions of what the lines call: imports and functions."""
+        imports = {in_thread: ["import threading"]}
+        lines = [line for helper in self.helpers for line in imports.get(helper, [])]
+        for helper in self.helpers:
+            lines += [*_plain_source(helper).splitlines(), ""]
         return lines
 
     def _begin(self) -> list[str]:
-        if not self.owned:
-            return [f"function = make({self.subject})", *self._first_arguments()]
         seeds = [entry.seed for entry in self.resolved.inputs]
+        made = self.inputs.make(seeds, range(len(self.names)))
+        if not self.owned:
+            return [f"function = make({self.subject})", *made]
         members = ", ".join(f"x{n}.detach()" for n in self.owned)
-        lines = [*self._make(seeds, range(len(self.names))), f"module = program({members})", "function = make(module)"]
+        lines = [
+            *self.inputs.make(seeds, range(len(self.names))),
+            f"module = program({members})",
+            "function = make(module)",
+        ]
         return [*lines, *(f"x{n} = module.x{n}" for n in self.owned)]
 
-    def _first_arguments(self) -> list[str]:
-        return self._make([entry.seed for entry in self.resolved.inputs], range(len(self.names)))
-
     def _event(self, event: Event) -> list[str]:
-        quiet = self.resolved.needs_grad
         match event:
-            case Call(seeds):
-                return self._call(seeds)
+            case Call():
+                return self._call(event)
+            case Backward() if self.pending:
+                return self._backward(event)
             case Reseed(seed):
                 return [f"torch.manual_seed({seed})", f"torch.cuda.manual_seed({seed})"]
+            case Draw():
+                return ["# the caller draws too", 'torch.rand(3, device="cuda")']
             case Relayout(number, layout):
-                return self._relayout(number, layout)
+                return self.inputs.relayout(number, layout)
+            case Stream(number):
+                self.stream = number % 3
+            case Other(seed, drop) if self.subject == "program":
+                return self._call_other(seed, drop)
+            case Collect():
+                return ["import gc", "gc.collect()"]
             case Forget():
-                self.held.clear()
-                return ["# the caller drops the results it holds", *(f"del r{n}" for n in range(self.calls)), ""][:-1]
-            case Backward(number) if self.pending:
-                return self._backward(number)
-            case Write(number, seed) if self.names and not quiet:
-                return [
-                    "# the caller writes to what it passed",
-                    self._overwrite(self.names[number % len(self.names)], seed),
-                ]
-            case Replace(number, seed) if self.names and not quiet:
-                name = self.names[number % len(self.names)]
-                kind = self.resolved.types[number % len(self.names)]
-                new = f"torch.empty_like({name}.data).copy_({_integers(kind, seed)})"
-                return ["# the caller gives an input new storage", f"{name}.data = {new}"]
-            case Scribble(number, seed) if self.held and not quiet:
-                return [
-                    "# the caller writes to a result it got",
-                    self._overwrite(self.held[number % len(self.held)], seed),
-                ]
+                return self._forget()
+            case _ if self.names and not self.resolved.needs_grad:
+                return self.inputs.change(event, self.held)
         return []
 
-    def _call(self, seeds: tuple[int, ...]) -> list[str]:
-        early: list[str] = []
+    def _call(self, event: Call) -> list[str]:
+        lines: list[str] = []
         while self.pending and self.resolved.writes_inputs:
-            early += self._backward(0)
+            lines += self._backward(Backward(0))
         number = self.calls
         self.calls += 1
         mark = "  <- this call shows it" if number == self.guilty else ""
-        lines = [*early, f"# call {number}{'' if seeds else ', with the same tensors'}{mark}"]
-        if seeds:
+        lines.append(f"# call {number}{'' if event.seeds else ', with the same tensors'}{mark}")
+        if event.seeds:
             fresh = [n for n, entry in enumerate(self.resolved.inputs) if entry.role == "arg"]
-            lines += self._make(spread_seeds(seeds, len(self.names)), fresh)
-        passed = [name for n, name in enumerate(self.names) if n not in self.owned]
-        lines.append(f"r{number} = function({', '.join(passed)})")
+            lines += self.inputs.make(spread_seeds(event.seeds, len(self.names)), fresh)
+        lines += self._invoke(event, number)
         lines.append(f"seen += look({number}, [{', '.join(self.names)}], r{number})")
-        outputs = self._outputs()
-        tensors = [n for n, value in enumerate(outputs) if self._is_tensor(value)]
-        self.held += [f"r{number}[{n}]" for n in tensors]
-        if self._differentiable():
+        self.results.append(number)
+        for place, value in enumerate(self._outputs()):
+            kind = None if value is None else self.resolved.types[value]
+            if isinstance(kind, TensorType):
+                self.held.append(Held(f"r{number}[{place}]", f"result {place} of call {number}", kind))
+        if self._differentiable() and not event.quiet:
             self.pending.append(number)
             lines.append(f"inputs{number} = [{', '.join(self.names)}]")
         return lines
+
+    def _invoke(self, event: Call, number: int) -> list[str]:
+        """Write the call itself, where and how the event says."""
+        passed = ", ".join(name for n, name in enumerate(self.names) if n not in self.owned)
+        lines: list[str] = []
+        call = f"function({passed})"
+        if event.captured and number > 0 and self.resolved.may_be_captured:
+            lines.append(f"graph{number} = torch.cuda.CUDAGraph()")
+            call = f"{self._helper(in_capture)}(graph{number}, function, [{passed}])"
+        elif event.thread:
+            call = f"{self._helper(in_thread)}(function, [{passed}])"
+        elif self.stream:
+            lines += self._once(f"stream{self.stream}", "torch.cuda.Stream()")
+            call = f"{self._helper(on_stream)}(stream{self.stream}, function, [{passed}])"
+        if event.quiet:
+            return [*lines, "with torch.no_grad():", f"    r{number} = {call}"]
+        return [*lines, f"r{number} = {call}"]
+
+    def _helper(self, function: Callable[..., Any]) -> str:
+        if function not in self.helpers:
+            self.helpers.append(function)
+        return function.__name__
+
+    def _once(self, name: str, expression: str) -> list[str]:
+        if name in self.made:
+            return []
+        self.made.add(name)
+        return [f"{name} = {expression}"]
 
     def _outputs(self) -> list[int | None]:
         """Return the values returned: as in the program, or, for a trace, without None and repeats."""
         outputs = list(self.resolved.outputs)
         return outputs if self.subject == "program" else list(dict.fromkeys(n for n in outputs if n is not None))
-
-    def _is_tensor(self, number: int | None) -> bool:
-        return number is not None and isinstance(self.resolved.types[number], TensorType)
 
     def _differentiable(self) -> list[int]:
         """Return the places of the results that backward starts from."""
@@ -143,62 +178,51 @@ class HistoryWriter:
                 found.append(place)
         return found if self.subject == "program" else []
 
-    def _backward(self, number: int) -> list[str]:
-        call = self.pending.pop(number % len(self.pending))
-        lines = [
-            f"starts = [r for r in ({', '.join(f'r{call}[{n}]' for n in self._differentiable())},) if r.requires_grad]"
-        ]
+    def _backward(self, event: Backward) -> list[str]:
+        place = event.call % len(self.pending)
+        call = self.pending[place] if event.keep else self.pending.pop(place)
+        results = ", ".join(f"r{call}[{n}]" for n in self._differentiable())
+        lines = [f"# backward of call {call}", f"starts = [r for r in ({results},) if r.requires_grad]"]
+        if event.only is not None:
+            lines.append(f"starts = [starts[{event.only} % len(starts)]]")
         weights = "[(torch.arange(r.numel()) % 3 + 1).to(r.dtype).view(r.shape).to(r.device) for r in starts]"
-        lines.append(f"torch.autograd.backward(starts, {weights})")
-        grads = f'((f"gradient of input {{n}} of call {call}", content(x.grad)) for n, x in enumerate(inputs{call}))'
-        return [f"# backward of call {call}", *lines, f"seen += {grads}"]
+        lines.append(f"torch.autograd.backward(starts, {weights}{', retain_graph=True' if event.keep else ''})")
+        name = f"gradients{len(self.gradients)}"
+        self.gradients.append(name)
+        lines.append(f"{name} = [x.grad for x in inputs{call}]")
+        seen = f'((f"gradient of input {{n}} of call {call}", content(g)) for n, g in enumerate({name}))'
+        return [*lines, f"seen += {seen}"]
 
-    def _relayout(self, number: int, layout: str) -> list[str]:
-        if self.names:
-            writes = any(statement.writes is not None for statement in self.resolved.statements)
-            if layout != "expanded" or not writes:
-                self.layouts[number % len(self.names)] = layout
-        return []
+    def _forget(self) -> list[str]:
+        gone = [f"r{n}" for n in self.results if n not in self.pending] + self.gradients
+        self.results = [n for n in self.results if n in self.pending]
+        self.held.clear()
+        self.gradients.clear()
+        return ["# the caller drops the results it holds", *(f"{name} = None" for name in gone)]
 
-    def _overwrite(self, name: str, seed: int) -> str:
-        values = f"torch.randint(-4, 5, tuple({name}.shape), generator=torch.Generator().manual_seed({seed}))"
-        return f"{name}.detach().copy_({values}.to({name}.dtype))"
-
-    def _make(self, seeds: list[int], positions: Iterable[int]) -> list[str]:
-        lines = []
-        for n in positions:
-            entry, name = self.resolved.inputs[n], self.names[n]
-            if entry.alias_of is None:
-                expression = _place(entry, seeds[n], self.layouts[n])
-            else:
-                base = self.names[entry.alias_of]
-                expression = f"{base}.detach().view({entry.shape!r} if {base}.is_contiguous() else {base}.shape)"
-            lines.append(f"{name} = {expression}{'.requires_grad_()' if entry.trains else ''}")
-        return lines
+    def _call_other(self, seed: int, drop: bool) -> list[str]:
+        if drop:
+            self.made.discard("other")
+            return ["# the caller drops its other function", "other = None"]
+        lines = self._once("other", f"make({self._helper(other_function)})")
+        name = f"also{len(self.made)}_{self.calls}_{len(self.held)}"
+        self.held.append(Held(name, "result of the other function", TensorType((3,), "f32", "cuda", 0)))
+        values = render_tensor(Input(shape=(3,)), seed, "contiguous")
+        return ["# the caller calls another function", *lines, f"{name} = other({values})"]
 
 
-def _place(entry: Input, seed: int, layout: str) -> str:
-    """Return the expression for an input's values in its layout; see cgverify.fuzzing.arguments."""
-    values = draw_values(entry, seed)
-    rank = len(entry.shape)
-    to = f'.to("{entry.device}")'
-    made = _literal(values, entry)
-    if layout == "transposed" and rank >= 2:
-        return f"{made}.transpose(-2, -1).contiguous(){to}.transpose(-2, -1)"
-    if layout == "strided" and rank >= 1:
-        return f"{made}.repeat_interleave(2).view({(*entry.shape, 2)!r}){to}[..., 0]"
-    if layout == "offset":
-        return f"torch.nn.functional.pad({made}.flatten(), (1, 0)){to}[1:].view({entry.shape!r})"
-    if layout == "expanded" and rank >= 1 and entry.shape[0] > 0:
-        return f"{made}[:1]{to}.expand({entry.shape!r})"
-    return f"{made}{to}"
-
-
-def _literal(values: torch.Tensor, entry: Input) -> str:
-    text: Any = values.tolist()
-    return f"torch.tensor({text!r}, dtype={TORCH_DTYPES[entry.dtype]})"
-
-
-def _integers(kind: Any, seed: int) -> str:
-    values = torch.randint(-4, 5, kind.shape, generator=torch.Generator().manual_seed(seed)).to(DTYPES[kind.dtype])
-    return f"torch.tensor({values.tolist()!r}, dtype={TORCH_DTYPES[kind.dtype]})"
+def _plain_source(function: Callable[..., Any]) -> str:
+    """Return a function's source without annotations."""
+    tree = ast.parse(inspect.getsource(function))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+            for argument in node.args.args:
+                argument.annotation = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.body = [
+                ast.Assign([n.target], n.value, lineno=n.lineno) if isinstance(n, ast.AnnAssign) and n.value else n
+                for n in node.body
+            ]
+    return ast.unparse(tree)

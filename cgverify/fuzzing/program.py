@@ -13,16 +13,69 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from cgverify.fuzzing.events import (
+    PLAIN_HISTORY,
+    Backward,
+    Call,
+    Collect,
+    Draw,
+    Event,
+    Feed,
+    Forget,
+    History,
+    Layout,
+    Other,
+    Plain,
+    Relayout,
+    Replace,
+    Reseed,
+    Scribble,
+    Share,
+    Stream,
+    Write,
+)
 from cgverify.fuzzing.operations import OPERATIONS
 from cgverify.fuzzing.values import FLOATS
 
 import msgspec
 
+__all__ = [
+    "FORMAT",
+    "PLAIN_HISTORY",
+    "VERSION",
+    "Backward",
+    "Call",
+    "Collect",
+    "Draw",
+    "Event",
+    "Feed",
+    "Forget",
+    "History",
+    "Input",
+    "Layout",
+    "Other",
+    "Program",
+    "ProgramError",
+    "Relayout",
+    "Replace",
+    "Reseed",
+    "Scribble",
+    "Share",
+    "Size",
+    "Step",
+    "Stream",
+    "Values",
+    "Write",
+    "check_program",
+    "decode_program",
+    "encode_program",
+    "load_program",
+]
+
 FORMAT = "cgverify-program"
-VERSION = 1
+VERSION = 2
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=64)]
-Layout = Literal["contiguous", "transposed", "strided", "offset", "expanded"]
 Values = Literal["normal", "integers", "special"]
 
 
@@ -30,11 +83,7 @@ class ProgramError(ValueError):
     """A program that cannot be read or rendered; one line says which, why, and what to do."""
 
 
-class _Plain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, repr_omit_defaults=True):
-    """Immutable data without unknown fields, whose repr is the Python expression that makes it."""
-
-
-class Input(_Plain, kw_only=True, frozen=True):
+class Input(Plain, kw_only=True, frozen=True):
     """One tensor that the caller passes.
 
     Attributes:
@@ -44,7 +93,8 @@ class Input(_Plain, kw_only=True, frozen=True):
             starts one element into its storage, `expanded` repeats one slice along the first dimension.
         device: `cuda`, or `cpu` for a tensor that stays on the host.
         role: `arg` comes anew with each call; `parameter` and `buffer` belong to a module and keep their address.
-        alias_of: position of an earlier input of the same dtype and number of elements whose memory it shares.
+        alias_of: position of an earlier input of the same dtype and number of elements whose memory it shares; with
+            the layout `offset`, shifted by one element.
         requires_grad: whether autograd tracks it, where it can: not a buffer, and not integers.
         values: how its elements are drawn: from a normal distribution; as integers of magnitude 4 or less; or with
             infinities, NaNs, zeros of both signs and extremes among them.
@@ -67,72 +117,15 @@ class Input(_Plain, kw_only=True, frozen=True):
         return self.requires_grad and self.dtype in FLOATS and self.role != "buffer"
 
 
-class Step(_Plain, frozen=True):
+class Step(Plain, frozen=True):
     """One operation: its name, raw operand choices, and parameters (see :mod:`cgverify.fuzzing.operations`)."""
 
     op: str
     args: tuple[int, ...] = ()
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Call(_Plain, frozen=True, tag="call", tag_field="do"):
-    """Call the function. `seeds` make new arguments, one seed each, used cyclically; none: the same tensors again."""
-
-    seeds: tuple[int, ...] = ()
-
-
-class Reseed(_Plain, frozen=True, tag="reseed", tag_field="do"):
-    """Seed the random generators."""
-
-    seed: int = 0
-
-
-class Write(_Plain, frozen=True, tag="write", tag_field="do"):
-    """The caller overwrites, in place, the tensor it last passed as `input` (modulo their number)."""
-
-    input: int = 0
-    seed: int = 0
-
-
-class Replace(_Plain, frozen=True, tag="replace", tag_field="do"):
-    """The caller gives `input` new storage (`tensor.data = ...`): a parameter loaded anew."""
-
-    input: int = 0
-    seed: int = 0
-
-
-class Relayout(_Plain, frozen=True, tag="relayout", tag_field="do"):
-    """From here on the caller makes `input` with another layout."""
-
-    input: int = 0
-    layout: Layout = "contiguous"
-
-
-class Scribble(_Plain, frozen=True, tag="scribble", tag_field="do"):
-    """The caller overwrites, in place, a tensor that an earlier call returned to it (modulo their number)."""
-
-    result: int = 0
-    seed: int = 0
-
-
-class Forget(_Plain, frozen=True, tag="forget", tag_field="do"):
-    """The caller drops every result it holds."""
-
-
-class Backward(_Plain, frozen=True, tag="backward", tag_field="do"):
-    """Run backward of one call still pending (modulo their number); what is pending at the end runs then, in order."""
-
-    call: int = 0
-
-
-Event = Call | Reseed | Write | Replace | Relayout | Scribble | Forget | Backward
-History = tuple[Event, ...]
-
-PLAIN_HISTORY: History = (Call((1,)), Call((2,)), Call((3,)), Call((4,)))
-"""Un-graphed, capture, replay, replay, with new values each: the fewest calls that show a replay twice."""
-
-
-class Program(_Plain, kw_only=True, frozen=True):
+class Program(Plain, kw_only=True, frozen=True):
     """A program: inputs, steps, outputs (indices modulo the number of values, None for None), history, and why it is
     kept.
     """
@@ -144,7 +137,7 @@ class Program(_Plain, kw_only=True, frozen=True):
     why: str = ""
 
 
-class _File(_Plain, kw_only=True, frozen=True, omit_defaults=False):
+class _File(Plain, kw_only=True, frozen=True, omit_defaults=False):
     format: str
     version: int
     inputs: tuple[Input, ...]
@@ -186,18 +179,33 @@ def decode_program(text: str | bytes, source: str = "the program") -> Program:
         raise ProgramError(
             f'{source} is not a program file: its "format" is not "{FORMAT}"; write programs with encode_program'
         )
-    if header.get("version") != VERSION:
-        raise ProgramError(
-            f"{source} has version {header.get('version')!r}, and this cgverify reads version {VERSION}; "
-            "use the cgverify that wrote it, or generate the program again"
-        )
     try:
-        file = msgspec.convert(header, _File)
+        file = msgspec.convert(_migrate(header, source), _File)
     except msgspec.ValidationError as error:
         raise ProgramError(f"{source}: {error}; see cgverify.fuzzing.program for the keys and their values") from None
     program = Program(inputs=file.inputs, steps=file.steps, outputs=file.outputs, history=file.history, why=file.why)
     check_program(program, source)
     return program
+
+
+def _migrate(header: dict[str, Any], source: str) -> dict[str, Any]:
+    """Return the content of a file in the present version, from whichever version it has."""
+    version = header.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise ProgramError(
+            f"{source} has version {version!r}, and this cgverify reads versions 1 to {VERSION}; "
+            "use the cgverify that wrote it, or generate the program again"
+        )
+    if version == 1 and isinstance(header.get("inputs"), list):
+        # An alias had its base's layout then, whatever its own said.
+        inputs = [
+            {key: value for key, value in entry.items() if key != "layout"}
+            if isinstance(entry, dict) and entry.get("alias_of") is not None
+            else entry
+            for entry in header["inputs"]
+        ]
+        header = {**header, "version": VERSION, "inputs": inputs}
+    return header
 
 
 def load_program(path: str | Path) -> Program:

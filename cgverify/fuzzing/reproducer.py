@@ -193,7 +193,7 @@ def _main(target: Target, direct: bool, form: Form) -> str:
     else:
         helpers = ""
         eager = "lambda function: function"
-        graphed = f"lambda function: thunder.jit(function, transforms=[{target.expression}])"
+        graphed = f"lambda function, graphs={target.expression}: thunder.jit(function, transforms=[graphs])"
         names = ("thunder.jit", graphed) if target.make else (eager, "thunder.jit")
     settings = f"\nTARGET = {target.name!r}\nWITHOUT = {names[0]}\nWITH = {names[1]}\n"
     return helpers + settings + (MAIN_TARGET if target.make else MAIN_BASE)

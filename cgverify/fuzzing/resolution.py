@@ -9,7 +9,10 @@ from cgverify.fuzzing.operations import OPERATIONS
 from cgverify.fuzzing.pool import Pool, Ref, Statement
 from cgverify.fuzzing.program import Input, Program, Step, check_program
 from cgverify.fuzzing.signatures import Operation
-from cgverify.fuzzing.values import TensorType, ValueType
+from cgverify.fuzzing.values import NumberType, TensorType, ValueType
+
+HOST_WORK = ("torch.tensor",)
+"""Functions that copy from the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,17 @@ class Resolved:
         """Whether it may write the memory of an input in place."""
         inputs = {_memory(self.types, number) for number in range(len(self.inputs))}
         return any(s.writes is not None and _memory(self.types, s.writes) in inputs for s in self.statements)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes anything in place."""
+        return any(s.writes is not None for s in self.statements)
+
+    @property
+    def may_be_captured(self) -> bool:
+        """Whether a caller may capture it: it needs nothing of the host but launches."""
+        on_host = any(isinstance(kind, NumberType) or kind.device == "cpu" for kind in self.types)
+        return not on_host and not any(s.function in HOST_WORK or _has_mask(self, s) for s in self.statements)
 
     @property
     def is_module(self) -> bool:
@@ -145,6 +159,14 @@ def _without_dead_draws(
         else:
             kept.append(statement)
     return tuple(kept)
+
+
+def _has_mask(resolved: Resolved, statement: Statement) -> bool:
+    """Whether a statement indexes by a mask, of which the host has to count the places."""
+    if statement.function != "setitem" or not isinstance(statement.args[1], Ref):
+        return False
+    kind = resolved.types[statement.args[1].value]
+    return isinstance(kind, TensorType) and kind.dtype == "bool"
 
 
 def _memory(types: Sequence[ValueType], number: int) -> tuple[str, int]:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from cgverify.fuzzing.execution import Side
 from cgverify.fuzzing.program import Input
+from cgverify.fuzzing.records import Side, Subject
 from cgverify.fuzzing.rendering import compile_source, render_source
 from cgverify.fuzzing.resolution import Resolved
 from cgverify.fuzzing.tracing import Form, trace_callable
@@ -46,7 +46,7 @@ def jit_side(resolved: Resolved, transform: Any = None, **options: Any) -> tuple
     def last_traces() -> list[TraceCtx]:
         if not jitted:
             return []
-        stats = thunder.compile_stats(jitted[-1])
+        stats = thunder.compile_stats(jitted[0])  # what comes after is the caller's other function
         return [traces[-1] for traces in (stats.last_traces, stats.last_backward_traces) if traces]
 
     return _python_side(resolved, "jit", compile_it), last_traces
@@ -54,8 +54,8 @@ def jit_side(resolved: Resolved, transform: Any = None, **options: Any) -> tuple
 
 def direct_side(resolved: Resolved, form: Form, trace: TraceCtx) -> Side:
     """Return a directly built or transformed trace as a function of the program's inputs."""
-    run = trace_callable(trace, resolved, form)
-    return lambda inputs: (run, inputs)
+    subject = Subject(trace_callable(trace, resolved, form))
+    return lambda inputs: (subject, inputs)
 
 
 def apply_transform(transform: Any, trace: TraceCtx) -> TraceCtx:
@@ -77,21 +77,22 @@ def _python_side(resolved: Resolved, path: Path, wrap: Callable[[Any], Any]) -> 
     # Where the trace is built directly, parameters and buffers are parameters of the function like all others.
     plain = replace(resolved, inputs=tuple(_as_argument(entry) for entry in resolved.inputs))
     function = wrap(compile_source(render_source(plain)))
-    return lambda inputs: (function, inputs)
+    subject = Subject(function, compile_also=wrap if path == "jit" else None)
+    return lambda inputs: (subject, inputs)
 
 
 def _module_side(resolved: Resolved, wrap: Callable[[Any], Any]) -> Side:
     make = compile_source(render_source(resolved))
     roles = [entry.role for entry in resolved.inputs]
 
-    def side(inputs: list[torch.Tensor]) -> tuple[Callable[..., Any], list[torch.Tensor]]:
+    def side(inputs: list[torch.Tensor]) -> tuple[Subject, list[torch.Tensor]]:
         module = make(*(tensor.detach() for tensor, role in zip(inputs, roles, strict=True) if role != "arg"))
         function = wrap(module)
 
         def call(*tensors: torch.Tensor) -> Any:
             return function(*(tensor for tensor, role in zip(tensors, roles, strict=True) if role == "arg"))
 
-        return call, [
+        return Subject(call, wrap), [
             t if role == "arg" else getattr(module, f"x{n}")
             for n, (t, role) in enumerate(zip(inputs, roles, strict=True))
         ]

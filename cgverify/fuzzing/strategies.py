@@ -56,7 +56,7 @@ def programs(
     program = Program(inputs=inputs, steps=steps, outputs=tuple(outputs))
     if not history:
         return program
-    return Program(inputs=inputs, steps=steps, outputs=tuple(outputs), history=draw(histories()))
+    return Program(inputs=inputs, steps=steps, outputs=tuple(outputs), history=draw(histories(training=gradients)))
 
 
 @st.composite

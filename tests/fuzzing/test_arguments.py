@@ -55,3 +55,15 @@ def test_alias() -> None:
     )
     assert base.data_ptr() == alias.data_ptr()
     assert alias.shape == (6,)
+
+
+def test_shifted_alias() -> None:
+    """An alias with the layout `offset` is its base one element further on: they overlap in part."""
+    base, alias = make_inputs(
+        [Input(shape=(2, 3), device="cpu"), Input(shape=(2, 3), device="cpu", alias_of=0, layout="offset")],
+        [1, 2],
+        ["contiguous", "offset"],
+    )
+    assert alias.data_ptr() == base.data_ptr() + 4
+    assert torch.equal(alias.flatten()[:-1], base.flatten()[1:])
+    assert alias.flatten()[-1] == 1

@@ -40,6 +40,17 @@ def test_the_documented_file_is_read() -> None:
     assert program.history[0].seeds == (1, 2)
 
 
+def test_a_file_of_version_1_is_read() -> None:
+    """In version 1 an alias had its base's layout whatever its own said; the next version reads one as shifted."""
+    text = """{"format": "cgverify-program", "version": 1, "steps": [], "outputs": [0],
+        "inputs": [{"shape": [2], "layout": "offset"}, {"shape": [2], "layout": "offset", "alias_of": 0}]}"""
+    old = decode_program(text)
+    assert [entry.layout for entry in old.inputs] == ["offset", "contiguous"]
+    assert '"version": 2' in encode_program(old)
+    new = decode_program(text.replace('"version": 1', '"version": 2'))
+    assert [entry.layout for entry in new.inputs] == ["offset", "offset"]
+
+
 def _edited(old: str, new: str) -> str:
     text = encode_program(PROGRAMS["double"])
     assert old in text
@@ -53,8 +64,10 @@ def _edited(old: str, new: str) -> str:
         (b"\xff\xfe", "is not JSON"),
         ("[]", "is not a program file"),
         ('{"format": "something"}', "is not a program file"),
-        (_edited('"version": 1', '"version": 2'), "version 2"),
-        (_edited('"version": 1', '"version": "1"'), "version '1'"),
+        (_edited('"version": 2', '"version": 3'), "version 3"),
+        (_edited('"version": 2', '"version": 0'), "version 0"),
+        (_edited('"version": 2', '"version": true'), "version True"),
+        (_edited('"version": 2', '"version": "1"'), "version '1'"),
         (_edited('"op": "add"', '"op": "adx"'), "'adx'"),
         (_edited('"shape"', '"shapes"'), "shapes"),
         (_edited('"why"', '"reason"'), "reason"),
