@@ -10,8 +10,8 @@ from cgverify.verifier.names import Fault, NameFault
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.semantics import Proxy, metadata_of
 from cgverify.verifier.state import literal_key, symbol_key
+from cgverify.verifier.statements import mismatch
 from cgverify.verifier.subject import Program, Region, Subject
-from cgverify.verifier.text import mismatch
 
 
 def _faults(subject: Subject, kind: Fault) -> Iterator[tuple[Program, NameFault]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cgverify.fuzzing import edits
 from cgverify.ir import view_trace
-from cgverify.verifier.text import mismatch, parse_text
+from cgverify.verifier.statements import mismatch
+from cgverify.verifier.text import parse_text
 from tests.builders import TraceBuilder
 from tests.cases.build import after_op, chain
 
@@ -119,6 +120,12 @@ def test_every_kind_of_statement_agrees() -> None:
         ("return (t2,)", "t2"),
         ("  t1 = ", "  x = "),
         ("  t2 = ", "  del x\n  t2 = "),
+        ("  t0 = ", "  t0 = t9 = "),
+        ("  t0 = ", "  t0[0] = "),
+        ("  t0 = ", "  t0.grad = "),
+        ("torch.exp(t1)", "torch.exp((t1,))"),
+        ("torch.exp(t1)", "torch.exp(somewhere)"),
+        ("return (t2,)", "return ((t2,),)"),
     ],
 )
 def test_changed_text_disagrees(old: str, new: str) -> None:
@@ -127,6 +134,25 @@ def test_changed_text_disagrees(old: str, new: str) -> None:
     source = text_of(trace)
     assert old in source
     assert not agrees(trace, source.replace(old, new))
+
+
+def test_every_constant_counts() -> None:
+    """Zeros of two signs, nests of another shape, other slices and names in place of constants are told apart."""
+    b = TraceBuilder("x", "y")
+    b.op("mul", b["x"], 0.0)
+    b.op("__getitem__", b["x"], (slice(1, None), 0))
+    trace = b.done(b.op("cat", [b["x"], b["y"]], 0))
+    source = text_of(trace)
+    for old, new in (
+        ("0.0", "-0.0"),
+        ("0.0", "scale"),
+        ("slice(1, None, None)", "slice(1, None)"),
+        ("slice(1, None, None)", "(1, None, None)"),
+        ("[x, y], 0", "[x, [y]], 0"),
+        ("[x, y], 0", "[x], y, 0"),
+    ):
+        assert old in source.replace("slice(1,None,None)", "slice(1, None, None)")
+        assert not agrees(trace, source.replace("slice(1,None,None)", "slice(1, None, None)").replace(old, new))
 
 
 def test_shorter_and_longer_text_disagree() -> None:
