@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -49,7 +49,7 @@ class Request:
     target: str
     device: str
     workers: str
-    options: dict[str, object]
+    options: Mapping[str, object]
     quiet: bool = False
 
 
@@ -123,7 +123,7 @@ def judge_run(request: Request, code: int, junit: Path) -> Result:
         json.loads(entry.get("value", "")) for entry in suites.iter("property") if entry.get("name") == PROPERTY
     ]
     broken = tuple(_find_broken(suites))
-    device = totals.get("cgverify device", "")
+    device = totals.get("cgverify-device", "")
     found = Result(request.target, device, outcomes, (), broken)
     problems = list(_find_problems(found, request, code))
     return Result(request.target, device, outcomes, tuple(problems), broken)

@@ -36,7 +36,7 @@ def compute_totals(outcomes: list[dict[str, Any]], *, target: str, device: str, 
         "distinct failures": len(failures),
         **tiers,
     }
-    return {f"cgverify {name}": str(value) for name, value in totals.items()}
+    return {f"cgverify-{name}".replace(" ", "-"): str(value) for name, value in totals.items()}
 
 
 def record_totals(config: pytest.Config, totals: Mapping[str, str]) -> None:

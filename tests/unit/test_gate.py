@@ -29,7 +29,7 @@ FAILURE = {
 
 def judged(tmp_path: Path, code: int, *cases: str, device: str = "cuda", totals: str = "cuda") -> Result:
     """Judge a JUnit file made of these test cases."""
-    suite = f'<properties><property name="cgverify device" value="{totals}"/></properties>' if totals else ""
+    suite = f'<properties><property name="cgverify-device" value="{totals}"/></properties>' if totals else ""
     file = tmp_path / "junit.xml"
     file.write_text(f"<testsuites><testsuite>{suite}{''.join(cases)}</testsuite></testsuites>", encoding="utf-8")
     return judge_run(Request(Path("fuzz"), "cgverify", device, "auto", {}), code, file)
