@@ -36,7 +36,7 @@ app = typer.Typer(
 )
 for command in (check, explain, show, reproduce, mutants, bench, report, fidelity, gate, doctor):
     app.command()(command)
-app.add_typer(campaign.app)
+app.add_typer(campaign.app, name="campaign")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,12 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = fill_in_json(sys.argv[1:] if arguments is None else list(arguments))
     try:
         code = app(args=given or ["--help"], prog_name="cgverify", standalone_mode=False)
+        sys.stdout.flush()
     except CommandError as error:
         return _fail(str(error))
     except ImportError as error:
         return _fail(f"cannot import what this command needs: {error}")
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted")
+    except BrokenPipeError:  # whoever read this has had enough; nothing more can be written, at the end neither
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     except SystemExit as error:
         if _COMPLETE in os.environ:  # a shell asks what could come next, and the answer ends the process
             return error.code if isinstance(error.code, int) else 0

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from cgverify.fuzzing.campaign_folder import CampaignFolder
 
 app = typer.Typer(
-    name="campaign",
     help="Run long hunts in shards, on this machine or many, and add them up.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -106,11 +105,8 @@ def _run(folder: CampaignFolder, workers: str, shard: int | None, on_ray: bool, 
 def _run_one(folder: CampaignFolder, shard: int) -> None:
     from cgverify.fuzzing.campaign_shard import CampaignWorker
 
-    import torch
-
     if shard >= folder.campaign.shards:
         raise CommandError(f"--shard {shard}: the campaign has {folder.campaign.shards} shards, counted from 0")
-    torch.set_num_threads(1)
     worker = CampaignWorker.start(folder)
     try:
         with folder.claim(shard) as is_mine:

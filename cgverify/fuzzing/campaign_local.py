@@ -109,9 +109,6 @@ def main(path: str) -> None:
     """Be a worker."""
     from cgverify.fuzzing.campaign_shard import CampaignWorker
 
-    import torch
-
-    torch.set_num_threads(1)
     worker = CampaignWorker.start(CampaignFolder.open(Path(path)))
     try:
         worker.run_open()

@@ -24,6 +24,8 @@ from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.session import Shard
 from cgverify.fuzzing.targets import Target, find_target
 
+import torch
+
 EFFORT = Effort(attempts=300, seconds=None)
 """How far a campaign goes into failures: as far on a busy machine as on an idle one."""
 
@@ -51,6 +53,7 @@ class CampaignWorker:
     @classmethod
     def start(cls, folder: CampaignFolder) -> CampaignWorker:
         """Make the worker of this process."""
+        torch.set_num_threads(1)
         campaign = folder.campaign
         target, device = find_target(campaign.target), choose_device(campaign.device)
         executor = Isolated(campaign.target, device)
