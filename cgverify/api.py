@@ -18,7 +18,8 @@ from typing import Any, Literal
 from cgverify.diagnostics import Report, VerificationError
 from cgverify.ir import is_backward, view_trace
 from cgverify.plan import CapturePlan, Region
-from cgverify.runtime.region import GraphedRegion, Runtime
+from cgverify.runtime.region import GraphedRegion
+from cgverify.runtime.runtime import Runtime
 from cgverify.runtime.stats import RuntimeStats
 from cgverify.transform.driver import rewrite_trace
 from cgverify.transform.effects import Capturable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Generic, Protocol, TypeVar
@@ -35,7 +36,13 @@ class EntryKey:
 
 
 class Closable(Protocol):
-    """Something that holds device memory until it is closed."""
+    """Something that holds device memory until it is closed.
+
+    Attributes:
+        used: when it was used last, by the cache's clock.
+    """
+
+    used: int
 
     def close(self) -> None:
         """Gives the memory back."""
@@ -49,18 +56,22 @@ class EntryCache(Generic[Graph, Mark]):
     """At most `max_graphs` graphs, and at most `REMEMBERED` marks for entries that have none.
 
     Both are keyed by region and description, and evicted least recently used first. An evicted graph is closed.
+
+    Attributes:
+        clock: ticks once per use of a graph. Who uses a graph without looking it up sets its `used` by it.
     """
 
     def __init__(self, max_graphs: int) -> None:
+        self.clock = itertools.count()
         self._max_graphs = max_graphs
-        self._graphs: OrderedDict[EntryKey, Graph] = OrderedDict()
+        self._graphs: dict[EntryKey, Graph] = {}
         self._marks: OrderedDict[EntryKey, Mark] = OrderedDict()
 
     def graph(self, key: EntryKey) -> Graph | None:
         """The graph of an entry, now the most recently used one."""
         found = self._graphs.get(key)
         if found is not None:
-            self._graphs.move_to_end(key)
+            found.used = next(self.clock)
         return found
 
     def mark(self, key: EntryKey) -> Mark | None:
@@ -84,9 +95,9 @@ class EntryCache(Generic[Graph, Mark]):
         """Adds a graph; evicts the least recently used ones above the limit."""
         self._marks.pop(key, None)
         self._graphs[key] = graph
+        graph.used = next(self.clock)
         while len(self._graphs) > self._max_graphs:
-            _, evicted = self._graphs.popitem(last=False)
-            evicted.close()
+            self._graphs.pop(min(self._graphs, key=lambda key: self._graphs[key].used)).close()
 
     def drop(self, owner: Hashable) -> None:
         """Forgets all entries of `owner`."""
@@ -102,5 +113,5 @@ class EntryCache(Generic[Graph, Mark]):
         self._marks.clear()
 
     def graphs(self) -> Iterator[Graph]:
-        """The graphs alive, least recently used first."""
+        """The graphs alive, in the order of their captures."""
         return iter(tuple(self._graphs.values()))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from cgverify.plan import OutputRole, Region
 from cgverify.runtime.guards import Refusal
@@ -62,6 +63,8 @@ class CapturedGraph:
         buffers = [arg if stays[k] else next(standing_in) for k, arg in enumerate(args)]
         self._sinks = [as_bits(copyable(buffers[k])) for k in self._copied]
         self._recast = [sink is not buffers[k] for k, sink in zip(self._copied, self._sinks, strict=True)]
+        self._is_recast = any(self._recast)
+        self._are_all_copied = len(self._copied) == len(args)
         self._buffers = {k: buffers[k] for k in self._copied}
         versions = [_version(buffer) for buffer in buffers]
         graph, results = pool.capture(body, buffers)
@@ -73,6 +76,11 @@ class CapturedGraph:
         plan = plan_results(buffers, results, may_stay if lender.lending.allowed else ())
         del results  # a view among them owns its storage twice
         self._fresh, self._blocks = plan.fresh, plan.blocks
+        self._sources_out = [*map(as_bits, plan.fresh), *(block.source for block in plan.blocks)]
+        # not empty_like: it does not keep the strides of every dense layout
+        self._allocators = [
+            partial(torch.empty_strided, t.size(), t.stride(), dtype=t.dtype, device=self.device) for t in plan.fresh
+        ] + [partial(torch.empty, block.room, dtype=torch.uint8, device=self.device) for block in plan.blocks]
         self._makers, self._order = plan.makers, plan.order
         self._all_fresh = plan.is_all_fresh
         self._serial = pool.serial
@@ -80,6 +88,10 @@ class CapturedGraph:
             pool.lend(lender, [tensor.detach() for tensor in plan.kept])
         has_effects = region.random or any(entry.written for entry in region.inputs)
         self._clones = not has_effects and not self._blocks and len(self._fresh) <= FEW
+        self.used = 0
+        self.is_open = True
+        self.copies = len(self._copied) + len(self._written_back) + len(self._sources_out)
+        self.leases = len(lender.kept)
         self.bytes_held = max(0, torch.cuda.memory_allocated(self.device) - allocated)
 
     def find_blocker(self) -> Lender | None:
@@ -97,7 +109,7 @@ class CapturedGraph:
         for the last one to finish.
         """
         if self._graph is None:
-            raise RuntimeError("this graph was closed: drop the jitted function or keep its transform alive")
+            raise RuntimeError("this graph was closed: a replay is for the cache's graphs alone")
         # memory for the results comes first where the replay has effects: getting it may fail, and undoes nothing
         fresh = None if self._clones else self._allocate()
         self._pool.take_turn()
@@ -123,16 +135,6 @@ class CapturedGraph:
         made = [make(args, fresh) for make in self._makers]
         return [made[k] for k in self._order]
 
-    @property
-    def copies(self) -> int:
-        """Tensors copied per call, in, back and out."""
-        return len(self._copied) + len(self._written_back) + len(self._fresh) + len(self._blocks)
-
-    @property
-    def leases(self) -> int:
-        """Tensors handed out in graph memory per call."""
-        return len(self._lender.kept)
-
     def close(self) -> None:
         """Waits for the last replay, then gives the graph's memory back, but for what is lent.
 
@@ -140,18 +142,22 @@ class CapturedGraph:
         graph that is closed or captured.
         """
         with LOCK:
-            graph, self._graph = self._graph, None
+            graph, self._graph, self.is_open = self._graph, None, False
             if graph is not None:
                 self._lender.close()
                 self._pool.dispose(graph)
-            self._sinks, self._fresh, self._blocks, self._makers, self._buffers = [], [], [], [], {}
+            self._sinks, self._fresh, self._blocks, self._sources_out = [], [], [], []
+            self._makers, self._allocators, self._buffers = [], [], {}
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # bound early: at interpreter exit this module's globals are gone before its last graph
         if getattr(self, "_graph", None) is not None and not is_finalizing():
             self.close()
 
-    def _sources(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _sources(self, args: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The arguments to copy, as `_sinks` takes them."""
+        if not self._is_recast:
+            return args if self._are_all_copied else [args[k] for k in self._copied]
         return [
             as_bits(copyable(args[k])) if recast else args[k]
             for k, recast in zip(self._copied, self._recast, strict=True)
@@ -159,10 +165,7 @@ class CapturedGraph:
 
     def _allocate(self) -> list[torch.Tensor]:
         """Fresh memory for `_fresh`, then fresh bytes for `_blocks`."""
-        # not empty_like: it does not keep the strides of every dense layout
-        fresh = [torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=self.device) for t in self._fresh]
-        rooms = [torch.empty(block.room, dtype=torch.uint8, device=self.device) for block in self._blocks]
-        return fresh + rooms
+        return [allocate() for allocate in self._allocators]
 
     def _copy_out(self, fresh: list[torch.Tensor]) -> None:
         """Copies the graph's results into what `_allocate` gave."""
@@ -170,7 +173,7 @@ class CapturedGraph:
             return
         sinks = list(map(as_bits, fresh[: len(self._fresh)]))
         sinks += [room[: block.source.numel()] for room, block in zip(fresh[len(sinks) :], self._blocks, strict=True)]
-        torch._foreach_copy_(sinks, [*map(as_bits, self._fresh), *(block.source for block in self._blocks)])
+        torch._foreach_copy_(sinks, self._sources_out)
 
 
 def _version(tensor: torch.Tensor) -> int:

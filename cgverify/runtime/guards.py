@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from enum import Enum
-from functools import partial
 from typing import Any
 
 from cgverify.plan import Region
@@ -87,7 +86,8 @@ class EntryGuard:
 
     Types, dtypes, devices, sizes, strides and lazy bits of all arguments are compared in one call into torch: dynamo's
     own tensor guard. What it does not see is checked here: addresses (of inputs read in place exactly, of copied ones
-    modulo the alignment), overlap of written inputs, and the switches in `numerics`.
+    modulo the alignment), overlap of written inputs, and the switches in `numerics`. Addresses that passed at the last
+    call pass again at once.
 
     Args:
         region: the plan.
@@ -97,7 +97,8 @@ class EntryGuard:
 
     def __init__(self, region: Region, args: Sequence[torch.Tensor], in_place: Collection[int]) -> None:
         self._masks = [-1 if k in in_place else ALIGNMENT - 1 for k in range(len(args))]
-        self._places = [arg.data_ptr() & mask for arg, mask in zip(args, self._masks, strict=True)]
+        self._passed = list(map(_address, args))
+        self._places = [address & mask for address, mask in zip(self._passed, self._masks, strict=True)]
         self._numerics = numerics()
         self._layouts = _tensor_guards(args)
         self._written = [k for k, entry in enumerate(region.inputs) if entry.written]
@@ -107,9 +108,15 @@ class EntryGuard:
         """Whether the arguments certainly fit."""
         if not self._layouts(*args) or numerics() != self._numerics:
             return False
-        if [arg.data_ptr() & mask for arg, mask in zip(args, self._masks)] != self._places:  # noqa: B905 (hot)
+        addresses = list(map(_address, args))
+        if addresses == self._passed:
+            return True
+        if [address & mask for address, mask in zip(addresses, self._masks)] != self._places:  # noqa: B905 (hot)
             return False
-        return not self._written or not self._is_overlapped([arg.data_ptr() for arg in args])
+        if self._written and self._is_overlapped(addresses):
+            return False
+        self._passed = addresses
+        return True
 
     def _is_overlapped(self, addresses: Sequence[int]) -> bool:
         sizes = self._bytes
@@ -138,30 +145,27 @@ def numerics() -> tuple[object, ...]:
     TF32 and the like, reduced-precision reductions and accumulation, cuDNN's switches, deterministic algorithms, and
     the attention backends.
     """
-    return tuple([read() for read in _SWITCHES])
+    # Read in C and by name: the properties of torch.backends cost ten times as much on every call, a loop over a table
+    # twice. The old TF32 flags are not read: they raise once somebody has used the new fp32_precision settings, and
+    # these show the old flags' values too.
+    return (
+        _precision("cuda", "matmul"),
+        _precision("cuda", "conv"),
+        _precision("cuda", "rnn"),
+        _C._get_cublas_allow_fp16_reduced_precision_reduction(),
+        _C._get_cublas_allow_bf16_reduced_precision_reduction(),
+        _C._get_cublas_allow_fp16_accumulation(),
+        _C._get_cudnn_enabled(),
+        _C._get_cudnn_benchmark(),
+        _C._get_cudnn_deterministic(),
+        _C._get_deterministic_algorithms(),
+        _C._get_flash_sdp_enabled(),
+        _C._get_mem_efficient_sdp_enabled(),
+        _C._get_math_sdp_enabled(),
+        _C._get_cudnn_sdp_enabled(),
+    )
 
 
-# Read in C: the properties of torch.backends cost ten times as much, on every call. The old TF32 flags are not read:
-# they raise once somebody has used the new fp32_precision settings, and these show the old flags' values too.
-_SWITCHES: tuple[Callable[[], object], ...] = (
-    *(
-        partial(torch._C._get_fp32_precision_getter, backend, op)
-        for backend, op in (("generic", "all"), ("cuda", "all"), ("cuda", "matmul"), ("cuda", "conv"), ("cuda", "rnn"))
-    ),
-    *(
-        getattr(torch._C, name)
-        for name in (
-            "_get_cublas_allow_fp16_reduced_precision_reduction",
-            "_get_cublas_allow_bf16_reduced_precision_reduction",
-            "_get_cublas_allow_fp16_accumulation",
-            "_get_cudnn_enabled",
-            "_get_cudnn_benchmark",
-            "_get_cudnn_deterministic",
-            "_get_deterministic_algorithms",
-            "_get_flash_sdp_enabled",
-            "_get_mem_efficient_sdp_enabled",
-            "_get_math_sdp_enabled",
-            "_get_cudnn_sdp_enabled",
-        )
-    ),
-)
+_C: Any = torch._C
+_precision: Callable[[str, str], str] = torch._C._get_fp32_precision_getter
+_address = torch.Tensor.data_ptr

@@ -13,19 +13,20 @@ import threading
 import warnings
 import weakref
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cgverify.diagnostics import UngraphedWarning
 from cgverify.plan import InputRole, Region
-from cgverify.runtime.cache import EntryCache, EntryKey
+from cgverify.runtime.cache import EntryKey
 from cgverify.runtime.check import copies_of, put_right
 from cgverify.runtime.graph import Body, CapturedGraph
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
 from cgverify.runtime.leases import Lender, Lending
-from cgverify.runtime.pool import LOCK, EmptyCaptureError, Pool
+from cgverify.runtime.pool import LOCK, EmptyCaptureError
 from cgverify.runtime.results import CaptureRefusedError
-from cgverify.runtime.stats import RuntimeStats, Tally
+from cgverify.runtime.runtime import Runtime
 
 import torch
 
@@ -44,62 +45,12 @@ RECENT = 4
 """How many entries a region recognises by a cheap check, the last one looked up first."""
 
 
-class Runtime:
-    """What all regions of one transform share: the cache of graphs and the counts.
-
-    Args:
-        max_graphs: most graphs alive at once, over all regions; at least 1.
-        check_first: whether the first replay of each graph is compared with the un-graphed body, bit for bit.
-    """
-
-    def __init__(self, max_graphs: int, *, check_first: bool = False) -> None:
-        self.cache: EntryCache[CapturedGraph, Refusal] = EntryCache(max_graphs)
-        self.tally = Tally()
-        self.check_first = check_first
-        self._pools: dict[str, Pool] = {}
-
-    def pool(self, device: str) -> Pool:
-        """The one pool of all graphs on a device."""
-        if device not in self._pools:
-            self._pools[device] = Pool(torch.device(device))
-        return self._pools[device]
-
-    def is_lent(self, device: str, tensor: torch.Tensor) -> bool:
-        """Whether the tensor lies on graph memory that a graph on this device keeps."""
-        pool = self._pools.get(device)
-        return pool is not None and pool.is_lent(tensor)
-
-    def stats(self) -> RuntimeStats:
-        """Counts since the transform was made, and what is held now."""
-        with LOCK:
-            graphs = list(self.cache.graphs())
-            tally = self.tally
-            return RuntimeStats(
-                tally.captures,
-                tally.replays,
-                tally.copies,
-                dict(tally.ungraphed),
-                len(graphs),
-                sum(graph.bytes_held for graph in graphs),
-                tally.leases,
-            )
-
-    def reset(self) -> None:
-        """Drops every graph and its memory; each entry starts again with an un-graphed call."""
-        with LOCK:
-            self.cache.clear()
-
-    def drop(self, token: Hashable) -> None:
-        """Forgets the entries of one region."""
-        with LOCK:
-            self.cache.drop(token)
-
-
 @dataclass(frozen=True, slots=True)
 class _Recent:
     """An entry that was graphed, and the cheap check that a call fits it."""
 
     key: EntryKey
+    graph: CapturedGraph
     guard: EntryGuard
 
 
@@ -142,11 +93,13 @@ class GraphedRegion:
             for entry in self._recent:
                 if entry.guard.admits(args):
                     with LOCK:
-                        graph = self._runtime.cache.graph(entry.key)
-                        if graph is not None and not self._is_blocked(entry.key, graph):
+                        graph = entry.graph
+                        if not graph.is_open:
+                            break
+                        if not graph.lenders or not self._gives_way(entry.key, graph):
+                            graph.used = next(self._runtime.cache.clock)
                             return self._replay(graph, args)
-                    if graph is not None:
-                        return self._ungraphed(args, Refusal.LENT)
+                    return self._ungraphed(args, Refusal.LENT)
         return self._looked_at_closely(args)
 
     def _looked_at_closely(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -166,10 +119,10 @@ class GraphedRegion:
                     if first is not None:
                         return first
                     graph, refusal = None, Refusal.CAPTURE_FAILED
-            if graph is not None and self._is_blocked(key, graph):
+            if graph is not None and graph.lenders and self._gives_way(key, graph):
                 graph, refusal = None, Refusal.LENT
             if graph is not None:
-                entry = _Recent(key, EntryGuard(self.plan, args, in_place))
+                entry = _Recent(key, graph, EntryGuard(self.plan, args, in_place))
                 self._recent = (entry, *self._recent[: RECENT - 1])
                 return self._replay(graph, args)
         if graph is None and refusal not in (None, Refusal.FIRST_CALL):
@@ -215,15 +168,15 @@ class GraphedRegion:
             mark = self._runtime.cache.mark(EntryKey(self._token, describe(args, self._static)))
         return mark
 
-    def _is_blocked(self, key: EntryKey, graph: CapturedGraph) -> bool:
-        """Whether a replay would overwrite leases that are out; if so, cures the cause.
+    def _gives_way(self, key: EntryKey, graph: CapturedGraph) -> bool:
+        """Whether a replay would overwrite leases that are out; if so the graph is dropped.
 
-        The graph gives way: its entry is captured again at the next call, and then is younger than all lenders there
-        are. Where it was in the way of its own leases (several forwards before a backward, say), or graphs of this
-        region gave way before, the lender's region stops lending for good. So a region's graphs give way at most once
-        for each lender alive at the first time, and `RENEWALS` times, and once for each region that lends.
+        Its entry is captured again at the next call, and then is younger than all lenders there are. Where it was in
+        the way of its own leases (several forwards before a backward, say), or graphs of this region gave way before,
+        the lender's region stops lending for good. So graphs of a region give way at most once for each of its entries,
+        `RENEWALS` times, and once for each region that lends.
         """
-        blocker = graph.find_blocker() if graph.lenders else None
+        blocker = graph.find_blocker()
         if blocker is None:
             return False
         self._lending.renewals += 1
@@ -282,7 +235,7 @@ class GraphedRegion:
         self._runtime.cache.put_mark(key, refusal)
         message = f"{self.plan.name} runs un-graphed for arguments of this description: {reason}"
         logger.warning(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warnings.warn(message, UngraphedWarning, stacklevel=4)
         return refusal
 
     def _note_addresses(self, args: Sequence[torch.Tensor]) -> None:

@@ -29,7 +29,7 @@ class RuntimeStats:
     leases: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class Tally:
     """The running counts behind `RuntimeStats`; changed only while the runtime's lock is held."""
 

@@ -12,6 +12,7 @@ class Graph:
 
     def __init__(self) -> None:
         self.closed = 0
+        self.used = 0
 
     def close(self) -> None:
         self.closed += 1
