@@ -314,7 +314,7 @@ class State:
             return ("tuple", *[self.encode(item, scope, operands) for item in tree])
         if kind is slice:
             return ("slice", *[self.encode(item, scope, operands) for item in (tree.start, tree.stop, tree.step)])
-        return literal_key(tree)
+        return (kind.__name__, tree) if kind is int or kind is bool or tree is None else literal_key(tree)
 
 
 def run(

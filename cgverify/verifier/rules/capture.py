@@ -220,7 +220,8 @@ def frozen_number(subject: Subject) -> Iterator[Finding]:
         Leave ops with such numbers between two regions, or feed the number through a tensor on the device.
 
     Not covered
-        Numbers that the trace holds as constants: Thunder guards those.
+        Numbers that the trace holds as constants: Thunder guards those. Numbers that a region itself computes from
+        sizes of its tensors: a graph serves one shape.
     """
     for region in subject.captured:
         for proxy in (*region.op.bsym.flat_proxy_args, *region.op.bsym.flat_proxy_outs):

@@ -113,7 +113,11 @@ class _Gather:
             self.transfer = self.transfer or f"`{name}` crosses between host and device: {rule.transfer}"
         if rule.uncertain:
             self.uncertain = self.uncertain or f"`{name}` may wait for the host, depending on library and size"
-        self.check_arguments(name, rule, bsym)
+        if bsym is self.top or not bsym.subsymbols:  # what stands between them crosses no border that its parts do not
+            self.check_devices(name, bsym)
+        reason = _indexing(base_name(bsym.sym), bsym) if rule.indexing else ""
+        if reason:
+            self.sync = self.sync or f"`{name}` makes the host wait: {reason}"
 
     def alias(self, rule: Signature, bsym: BoundSymbol) -> None:
         arguments = list(bsym.flat_proxy_args) if rule.identity else [p for i in rule.views for p in _at(bsym, i)]
@@ -146,16 +150,13 @@ class _Gather:
                 if bsym is self.top and output.name != argument.name:
                     self.identities[output.name] = argument.name
 
-    def check_arguments(self, name: str, rule: Signature, bsym: BoundSymbol) -> None:
-        """Effects that depend on the arguments: device crossings and indexing."""
+    def check_devices(self, name: str, bsym: BoundSymbol) -> None:
+        """Whether a result is on another device than every argument."""
         devices = [p.device for p in bsym.flat_proxy_args if isinstance(p, TensorProxy)]
         for output in bsym.flat_proxy_outs if devices else ():
             if isinstance(output, TensorProxy) and output.device not in devices:
                 sources = ", ".join(sorted({device_name(device) for device in devices}))
                 self.transfer = self.transfer or f"`{name}` copies between {sources} and {device_of(output)}"
-        reason = _indexing(base_name(bsym.sym), bsym) if rule.indexing else ""
-        if reason:
-            self.sync = self.sync or f"`{name}` makes the host wait: {reason}"
 
     def facts(self) -> Facts:
         inputs = {p.name for p in self.top.flat_proxy_args}
