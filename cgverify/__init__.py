@@ -15,7 +15,7 @@ from cgverify import thunder_compat
 if TYPE_CHECKING:
     from cgverify import emulation, fuzzing
     from cgverify.api import CUDAGraphTransform, cuda_graph_transform
-    from cgverify.diagnostics import Diagnostic, Report, VerificationError
+    from cgverify.diagnostics import Diagnostic, Report, UngraphedWarning, VerificationError
     from cgverify.fuzzing.program import ProgramError
     from cgverify.guarding import Verified, assert_verified
     from cgverify.passes import PassReport, verify_each
@@ -32,6 +32,7 @@ __all__ = [
     "ProgramError",
     "ReduceOverhead",
     "Report",
+    "UngraphedWarning",
     "UnsupportedVersionError",
     "VerificationError",
     "Verified",
@@ -54,6 +55,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "ProgramError": ("cgverify.fuzzing.program", "ProgramError"),
     "ReduceOverhead": ("cgverify.plugin", "ReduceOverhead"),
     "Report": ("cgverify.diagnostics", "Report"),
+    "UngraphedWarning": ("cgverify.diagnostics", "UngraphedWarning"),
     "UnsupportedVersionError": ("cgverify.thunder_compat", "UnsupportedVersionError"),
     "VerificationError": ("cgverify.diagnostics", "VerificationError"),
     "Verified": ("cgverify.guarding", "Verified"),

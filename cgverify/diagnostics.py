@@ -158,6 +158,10 @@ class Report:
         return f"{self.subject}: {'proved' if self.ok else 'not proved'} ({words})"
 
 
+class UngraphedWarning(RuntimeWarning):
+    """A region that was chosen for a graph runs un-graphed from now on; the message says for which calls, and why."""
+
+
 class VerificationError(Exception):
     """A rewrite could not be proved; the report says why.
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,16 +106,27 @@ def _said(worker: _Worker) -> str:
     return lines[-1] if lines else "nothing"
 
 
-def main(path: str) -> None:
-    """Be a worker."""
+def name_cause(error: BaseException) -> str:
+    """Return an exception in one line: its type, and the last line of its message, which names the cause."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no message'])[-1]}"
+
+
+def main(path: str) -> int:
+    """Be a worker; the last line of its output says why it failed, if it did."""
     from cgverify.fuzzing.campaign_shard import CampaignWorker
 
-    worker = CampaignWorker.start(CampaignFolder.open(Path(path)))
     try:
-        worker.run_open()
-    finally:
-        worker.close()
+        worker = CampaignWorker.start(CampaignFolder.open(Path(path)))
+        try:
+            worker.run_open()
+        finally:
+            worker.close()
+    except Exception as error:
+        traceback.print_exc()
+        print(name_cause(error), file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main(sys.argv[1]))

@@ -14,6 +14,7 @@ from typing import Any
 
 from cgverify.fuzzing.campaign import Campaign, CampaignError, Part
 from cgverify.fuzzing.campaign_folder import CampaignFolder
+from cgverify.fuzzing.campaign_local import name_cause
 from cgverify.fuzzing.campaign_shard import CampaignWorker
 
 import msgspec
@@ -69,7 +70,7 @@ def _run(ray: Any, folder: CampaignFolder, tell: Callable[[CampaignFolder], None
                 for content in ray.get(reference):
                     folder.write(msgspec.json.decode(content, type=Part))
             except ray.exceptions.RayTaskError as error:
-                raise CampaignError(f"shard {shard} raises {str(error).strip().splitlines()[-1]}") from error
+                raise CampaignError(f"shard {shard} raises {name_cause(error.cause)}") from error
             except ray.exceptions.RayError as error:
                 died[shard] += 1
                 if died[shard] >= MAX_ATTEMPTS:

@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import traceback
+from importlib import import_module
 
 from cgverify.fuzzing.devices import DeviceName, find_damage
 from cgverify.fuzzing.frames import receive, send
@@ -108,6 +109,7 @@ def main(number: int) -> None:
     """Be a template on the socket with this file descriptor."""
     logging.getLogger("cgverify").setLevel(logging.ERROR)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    import_module("cgverify.api")  # the transform, which is otherwise imported when it is first used
     # What was imported is never garbage: collections in the child, of which judging makes many, need not look at it.
     gc.collect()
     gc.freeze()

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from cgverify.diagnostics import VerificationError
+from cgverify.diagnostics import UngraphedWarning, VerificationError
 from cgverify.fuzzing.arguments import make_inputs
 from cgverify.fuzzing.devices import DeviceName, open_device
 from cgverify.fuzzing.execution import first_line, prepare_values
@@ -150,6 +150,6 @@ def _quiet() -> Iterator[list[warnings.WarningMessage]]:
 
 
 def _find_given_up(warned: list[warnings.WarningMessage]) -> str:
-    """Return the first warning that something runs un-graphed, or an empty string."""
-    messages = [str(warning.message) for warning in warned if issubclass(warning.category, RuntimeWarning)]
-    return next((message for message in messages if "runs un-graphed" in message), "")
+    """Return the first warning that a region runs un-graphed, or an empty string."""
+    messages = (str(warning.message) for warning in warned if issubclass(warning.category, UngraphedWarning))
+    return next(messages, "")

@@ -163,7 +163,7 @@ def warnings_of_the_transform() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
         yield said
-    said += [str(warning.message) for warning in caught if warning.category is RuntimeWarning]
+    said += [str(warning.message) for warning in caught if issubclass(warning.category, RuntimeWarning)]
 
 
 def operator(fn: Callable[..., Any], meta: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
