@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from enum import Enum
+from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
-from cgverify.commands.options import Device, DeviceOption
+from cgverify.commands.options import STANDARD_OUTPUT, Device, DeviceOption, JsonOption, write_json
 
 import typer
 
 if TYPE_CHECKING:
     from cgverify.alarms import Alarms
-    from cgverify.scoring import Hunt, Score
+    from cgverify.hunting import Hunt
+    from cgverify.scoring import Score
 
 
 class Stage(str, Enum):
@@ -24,7 +28,8 @@ class Stage(str, Enum):
 
 
 def mutants(
-    programs: Annotated[int, typer.Option(help="How many random programs the faults are planted in.", min=1)] = 1000,
+    programs: Annotated[int, typer.Option(help="At most so many random programs for each fault.", min=1)] = 1000,
+    seconds: Annotated[float, typer.Option(help="At most so long for running each mutant.", min=0)] = 120.0,
     seed: Annotated[int, typer.Option(help="Chooses the programs.")] = 0,
     device: DeviceOption = Device.auto,
     stage: Annotated[Stage, typer.Option(help="verifier judges traces and runs nothing; running runs mutants.")] = (
@@ -34,41 +39,76 @@ def mutants(
         int | None,
         typer.Option(help="How many right rewrites are judged: twice --programs if left out.", min=0),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes that judge right rewrites.", min=1)] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.", min=1)] = 1,
+    reduce: Annotated[bool, typer.Option("--reduce/--no-reduce", help="Make small what running finds.")] = True,
+    json_file: JsonOption = None,
 ) -> int:
     """Plant known faults, and judge right rewrites: 0 all faults caught and no false alarm, else 1."""
     from cgverify import scoring
     from cgverify.alarms import Alarms, count_alarms
+    from cgverify.hunting import Effort, hunt_all
 
+    shown = json_file != STANDARD_OUTPUT
     scores: list[Score] = []
     alarms = Alarms()
     if stage is not Stage.running:
         scores = scoring.score_mutators(programs, seed)
-        _print_scores(scores)
         alarms = count_alarms(2 * programs if pairs is None else pairs, seed, jobs, _tell)
-        print(alarms.render())
-    hunts = (
-        scoring.hunt_static_mutants(programs, seed)
-        if stage is Stage.verifier
-        else scoring.hunt_mutants(programs, seed, device.value)
-    )
-    _print_hunts(hunts)
-    found = sum(score.ok for score in scores) + sum(bool(hunt.caught) for hunt in hunts)
+        if shown:
+            _print_scores(scores)
+            print(alarms.render())
+    effort = Effort(programs, seconds, seed, running=stage is not Stage.verifier, reducing=reduce)
+    hunts = hunt_all(effort, device.value, jobs, _print_hunt if shown else None)
+    found = sum(score.ok for score in scores) + sum(hunt.ok and hunt.possible for hunt in hunts)
     planted = len(scores) + sum(hunt.possible for hunt in hunts)
-    print(f"{found} of {planted} planted faults are caught")
+    if json_file is not None:
+        told = [{**asdict(hunt), "caught": hunt.caught, "ok": hunt.ok} for hunt in hunts]
+        write_json("mutants", {"mutators": [asdict(score) for score in scores], "mutants": told}, json_file)
+    if shown:
+        _print_rates(hunts, running=effort.running)
+        print(f"{found} of {planted} planted faults are caught")
     return 0 if found == planted and not alarms.false else 1
 
 
-def _print_scores(scores: list[Score]) -> None:
+def _print_scores(scores: Sequence[Score]) -> None:
     for score in scores:
         remark = "" if score.ok else "  missed" if score.planted else "  never planted: draw more --programs"
         print(f"{score.code}  {score.name:<24} {score.caught}/{score.planted}{remark}")
 
 
-def _print_hunts(hunts: list[Hunt]) -> None:
-    for hunt in hunts:
-        how = f"{hunt.caught} after {hunt.programs} programs" if hunt.caught else f"missed in {hunt.programs} programs"
-        print(f"mutant {hunt.name:<24} {how if hunt.possible else 'needs a GPU to show'}")
+def _print_hunt(hunt: Hunt) -> None:
+    found = []
+    if hunt.shows == "static":
+        found.append(
+            f"{hunt.rejected} after {hunt.traces} traces" if hunt.rejected else f"unseen in {hunt.traces} traces"
+        )
+    if hunt.invariant:
+        size = "" if hunt.size is None else f", {hunt.size} ops"
+        found.append(f"{hunt.invariant} after {hunt.programs} programs, {hunt.seconds:.1f} s{size}")
+    elif hunt.programs:
+        found.append(f"nothing in {hunt.programs} programs, {hunt.seconds:.1f} s")
+    remark = "" if hunt.ok else "  missed"
+    how = "; ".join(found) if hunt.possible else "needs a GPU to show"
+    print(f"mutant {hunt.name:<24} {','.join(hunt.faults):<12} {how}{remark}", flush=True)
+
+
+def _print_rates(hunts: Sequence[Hunt], *, running: bool) -> None:
+    static = [hunt for hunt in hunts if hunt.shows == "static"]
+    print(f"verifier: {sum(bool(hunt.rejected) for hunt in static)} of {len(static)} faults that traces show")
+    if not running:
+        return
+    for place in ("static", "emulated", "gpu"):
+        there = [hunt for hunt in hunts if hunt.shows == place and hunt.possible]
+        if there:
+            print(f"running: {sum(bool(hunt.invariant) for hunt in there)} of {len(there)} faults that show {place}")
+    caught = [hunt for hunt in hunts if hunt.invariant]
+    if caught:
+        programs, seconds = median(hunt.programs for hunt in caught), median(hunt.seconds for hunt in caught)
+        slowest = max(hunt.seconds for hunt in caught)
+        print(f"to the first: median {programs:g} programs, {seconds:.1f} s; at most {slowest:.1f} s")
+    sizes = [hunt.size for hunt in caught if hunt.size is not None]
+    if sizes:
+        print(f"made small: median {median(sizes):g} ops, at most {max(sizes)}")
 
 
 def _tell(alarms: Alarms) -> None:

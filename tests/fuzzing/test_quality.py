@@ -1,52 +1,50 @@
-"""The fuzzer finds planted faults: every broken transform is caught within a few hundred programs."""
+"""The fuzzer finds planted faults: a share of the mutants, each caught within a few hundred programs and made small.
+
+`cgverify mutants` hunts all of them.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from cgverify.fuzzing.mutants import MUTANTS, Mutant
 from cgverify.fuzzing.oracles import check
-from cgverify.fuzzing.program import Program
-from cgverify.fuzzing.strategies import programs
 from cgverify.fuzzing.targets import find_target
+from cgverify.hunting import Effort, Hunt, draw_batch, hunt_all, hunt_mutant
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
-ENOUGH = 400
-RUNNABLE = [mutant for mutant in MUTANTS if mutant.shows != "gpu"]
-
-
-@lru_cache(maxsize=1)
-def drawn() -> list[Program]:
-    """The same programs for every mutant."""
-    found: list[Program] = []
-
-    @seed(3)
-    @settings(
-        max_examples=ENOUGH,
-        database=None,
-        deadline=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(program=programs())
-    def collect(program: Program) -> None:
-        found.append(program)
-
-    collect()
-    return found
+QUICK = (
+    "CopiedTooLate",
+    "EveryInputInPlace",
+    "FrozenResults",
+    "HiddenWrite",
+    "LateBoundary",
+    "ReusedResult",
+    "StaleInput",
+)
+"""Mutants that almost any program gives away."""
 
 
-@pytest.mark.parametrize("mutant", RUNNABLE, ids=lambda mutant: mutant.__name__)
-def test_mutant_is_caught_by_running(mutant: type[Mutant]) -> None:
-    """Making the calls shows the fault, whether or not the trace shows it to the verifier too."""
-    target = find_target(f"{mutant.__module__}:{mutant.__name__}")
-    assert any(check(program, None, target, "emulated", eager=False).status == "fail" for program in drawn())
+@pytest.mark.parametrize("name", QUICK)
+def test_a_mutant_is_caught_by_running_and_made_small(name: str) -> None:
+    """Making the calls of few programs shows the fault, and what is left of the program is a few operations."""
+    hunt = hunt_mutant(name, Effort(programs=100), "emulated")
+    assert hunt.ok
+    assert hunt.invariant
+    assert hunt.size is not None
+    assert hunt.size <= 4, hunt.source
+
+
+def test_a_hunt_is_the_same_in_other_processes() -> None:
+    """Programs and findings do not depend on how many processes hunt, and no program runs if that is not asked for."""
+    effort = Effort(programs=3, running=False)
+    alone = hunt_all(effort)
+    told: list[Hunt] = []
+    assert hunt_all(effort, jobs=2, tell=told.append) == alone
+    assert {hunt.name for hunt in told} == {hunt.name for hunt in alone}
+    assert all(hunt.shows == "static" and not hunt.programs for hunt in alone)
 
 
 def test_the_unbroken_transform_is_not_caught() -> None:
     """The same programs find nothing in the transform that the mutants are made from."""
     target = find_target("cgverify")
-    for program in drawn()[:100]:
+    for program in draw_batch(50, 3, 0, gradients=False):
         assert check(program, None, target, "emulated", eager=False).status != "fail"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import cgverify
-from cgverify import cli, scoring
+from cgverify import cli, hunting
 from cgverify.fuzzing.mutants import MUTANTS
 from cgverify.fuzzing.mutators import MUTATORS, Mutator
 from cgverify.verifier import registry
@@ -219,29 +219,37 @@ def test_unreadable_file_is_one_line(name: str, text: str | None, message: str, 
     assert error.count("\n") == 1
 
 
-def test_mutants_are_counted(capsys: Output) -> None:
-    """``mutants`` plants each fault several times, runs each mutant, and says how each was caught."""
-    code = cli.main(["mutants", "--programs", "8", "--device", "emulated"])
+SOME = ("FrozenResults", "DeletedBeforeReturn", "OtherPrecision")
+"""Mutants that any program shows, one of them to the verifier, and one that needs a GPU."""
+
+
+def test_mutants_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Output) -> None:
+    """``mutants`` plants each fault several times, runs each mutant, and says how each was caught, as JSON too."""
+    monkeypatch.setattr(hunting, "MUTANTS", [mutant for mutant in MUTANTS if mutant.__name__ in SOME])
+    file = tmp_path / "score.json"
+    code = cli.main(["mutants", "--programs", "8", "--pairs", "0", "--device", "emulated", "--json", str(file)])
     *lines, last = capsys.readouterr().out.splitlines()
     counts = {line.split()[1]: line.split()[2].split("/") for line in lines if line.startswith("CG")}
     assert set(counts) == {mutator.name for mutator in MUTATORS}
     assert all(caught == planted for caught, planted in counts.values())
-    assert sum(planted != "0" for _, planted in counts.values()) > len(counts) / 2
-    hunts = {line.split()[1]: line for line in lines if line.startswith("mutant ")}
-    assert set(hunts) == {mutant.__name__ for mutant in MUTANTS}
-    caught = [name for name, line in hunts.items() if " after " in line]
-    assert {"DeletedBeforeReturn", "DeletedAfterFirstUse", "FrozenResults"} <= set(caught)  # any program shows these
-    found = sum(planted != "0" for _, planted in counts.values()) + len(caught)
-    total = len(counts) + sum(mutant.shows != "gpu" for mutant in MUTANTS)
-    assert last == f"{found} of {total} planted faults are caught"
-    assert code == (0 if found == total else 1)
+    whole = sum(planted != "0" for _, planted in counts.values())
+    assert whole > len(counts) / 2
+    assert last == f"{whole + 2} of {len(counts) + 2} planted faults are caught"
+    assert code == (0 if whole == len(counts) else 1)
+    assert "verifier: 1 of 1 faults that traces show" in lines
+    assert "running: 1 of 1 faults that show emulated" in lines
+    hunts = {hunt["name"]: hunt for hunt in json.loads(file.read_text())["mutants"]}
+    assert set(hunts) == set(SOME)
+    assert hunts["FrozenResults"]["invariant"] == "wrong-result"
+    assert hunts["FrozenResults"]["size"] <= 2
+    assert (hunts["DeletedBeforeReturn"]["rejected"], hunts["OtherPrecision"]["possible"]) == ("CG102", False)
 
 
 def test_blind_verifier_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     """``mutants`` exits 1 if the verifier misses a fault."""
-    monkeypatch.setattr(scoring, "hunt_mutants", lambda *arguments: [])
+    monkeypatch.setattr(hunting, "MUTANTS", [])
     monkeypatch.setattr(Mutator, "catches", lambda self, before, after: self.code != "CG501")
-    assert cli.main(["mutants", "--programs", "20"]) == 1
+    assert cli.main(["mutants", "--programs", "20", "--pairs", "0"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert {line.split()[0] for line in lines if line.endswith("missed")} == {"CG501"}
 

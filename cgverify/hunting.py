@@ -1,0 +1,220 @@
+"""Hunts one mutant after the other: random programs, until the verifier rejects a rewrite and a run shows the fault.
+
+Two hunts are reported apart. The *verifier* reads the traces of a mutant whose fault they show, and has to reject one
+by the mutant's own code. *Running* makes the calls, on the emulation or on a GPU, and its evidence counts only if the
+transform without the fault passes on the same program; that program is then made small. Each mutant gets the same
+programs, whatever the number of processes.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from multiprocessing import get_context
+
+from cgverify.fuzzing.devices import DeviceName, choose_device
+from cgverify.fuzzing.mutants import MUTANTS, Mutant
+from cgverify.fuzzing.oracles import check
+from cgverify.fuzzing.program import Program
+from cgverify.fuzzing.reduce import reduce_program
+from cgverify.fuzzing.rendering import render_source
+from cgverify.fuzzing.resolution import resolve_program
+from cgverify.fuzzing.sides import apply_transform, forget_sources
+from cgverify.fuzzing.strategies import programs
+from cgverify.fuzzing.targets import Target, find_target
+from cgverify.fuzzing.tracing import build_trace
+from cgverify.fuzzing.verdict import Verdict
+from cgverify.verifier import verify
+
+import hypothesis
+import torch
+from hypothesis import HealthCheck, Phase
+
+BATCH = 50
+"""Programs drawn from one seed."""
+
+REDUCING = {"direct": 15.0, "jit": 40.0}
+"""Seconds that making a program small may take, by path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """How one mutant fared.
+
+    Attributes:
+        name: the mutant's name.
+        faults: the kinds of fault it stands for.
+        shows: `static`, `emulated` or `gpu`: the cheapest place where it shows.
+        possible: whether it can show where the programs ran.
+        rejected: the code by which the verifier rejected it; empty if it did not, or if traces do not show the fault.
+        traces: rewrites that the verifier read for that.
+        invariant: what running broke; empty if nothing.
+        programs: how many programs ran, the one that gave it away included.
+        seconds: for running them, without the reduction.
+        size: operations of the reduced program; None if nothing was reduced.
+        source: the reduced program.
+    """
+
+    name: str
+    faults: tuple[str, ...]
+    shows: str
+    possible: bool
+    rejected: str = ""
+    traces: int = 0
+    invariant: str = ""
+    programs: int = 0
+    seconds: float = 0.0
+    size: int | None = None
+    source: str = ""
+
+    @property
+    def caught(self) -> str:
+        """What caught it: the verifier's code, or else the invariant that running broke."""
+        return self.rejected or self.invariant
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was caught where it shows, or cannot show here."""
+        return bool(self.rejected if self.shows == "static" else self.invariant) or not self.possible
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How far to go for each mutant.
+
+    Attributes:
+        programs: at most so many.
+        seconds: for running them, at most.
+        seed: chooses the programs.
+        running: whether to run programs at all.
+        reducing: whether to make what is found small.
+    """
+
+    programs: int = 1000
+    seconds: float = 120.0
+    seed: int = 0
+    running: bool = True
+    reducing: bool = True
+
+
+def hunt_all(
+    effort: Effort, device: str = "auto", jobs: int = 1, tell: Callable[[Hunt], None] | None = None
+) -> list[Hunt]:
+    """Hunt every mutant.
+
+    Args:
+        effort: for each.
+        device: `auto`, `emulated` or `cuda`.
+        jobs: processes; with one, all happens in this one.
+        tell: is told of each hunt at its end.
+    """
+    where = choose_device(device)
+    wanted = [mutant for mutant in MUTANTS if effort.running or mutant.shows == "static"]
+    found: dict[str, Hunt] = {}
+    for hunt in _hunt_each(wanted, effort, where, jobs):
+        found[hunt.name] = hunt
+        if tell is not None:
+            tell(hunt)
+    return [found[mutant.__name__] for mutant in wanted]
+
+
+def _hunt_each(wanted: list[type[Mutant]], effort: Effort, device: DeviceName, jobs: int) -> Iterator[Hunt]:
+    names = [mutant.__name__ for mutant in wanted]
+    if jobs == 1:
+        yield from (hunt_mutant(name, effort, device) for name in names)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        hunts = [pool.submit(_hunt_alone, name, effort, device) for name in names]
+        yield from (hunt.result() for hunt in as_completed(hunts))
+
+
+def _hunt_alone(name: str, effort: Effort, device: DeviceName) -> Hunt:
+    torch.set_num_threads(1)
+    return hunt_mutant(name, effort, device)
+
+
+def hunt_mutant(name: str, effort: Effort, device: DeviceName) -> Hunt:
+    """Hunt the mutant called `name`."""
+    mutant = next(mutant for mutant in MUTANTS if mutant.__name__ == name)
+    hunt = Hunt(name, mutant.faults, mutant.shows, mutant.shows != "gpu" or device == "cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if mutant.shows == "static":
+            hunt = _hunt_in_traces(mutant, hunt, effort)
+        if effort.running and hunt.possible:
+            hunt = _hunt_by_running(mutant, hunt, effort, device)
+    return hunt
+
+
+def _hunt_in_traces(mutant: type[Mutant], hunt: Hunt, effort: Effort) -> Hunt:
+    began = time.monotonic()
+    for number, program in enumerate(_draw(effort, gradients=False), 1):
+        before = build_trace(resolve_program(program))
+        report = verify(before, apply_transform(mutant(), before))
+        forget_sources()
+        if not report.ok and mutant.code in report.codes:
+            return replace(hunt, rejected=mutant.code, traces=number)
+        if time.monotonic() - began > effort.seconds:
+            break
+    return replace(hunt, traces=number)
+
+
+def _hunt_by_running(mutant: type[Mutant], hunt: Hunt, effort: Effort, device: DeviceName) -> Hunt:
+    target = find_target(f"{mutant.__module__}:{mutant.__name__}")
+    right = find_target("cgverify")
+    began = time.monotonic()
+    for number, program in enumerate(_draw(effort, gradients=mutant.path == "jit"), 1):
+        verdict = _judge(program, target, mutant, device)
+        # What fails without the fault too gives nothing away.
+        if verdict.status == "fail" and _judge(program, right, mutant, device).status != "fail":
+            hunt = replace(hunt, invariant=verdict.invariant, programs=number, seconds=time.monotonic() - began)
+            return _reduce(mutant, program, hunt, target, device) if effort.reducing else hunt
+        if time.monotonic() - began > effort.seconds:
+            break
+    return replace(hunt, programs=number, seconds=time.monotonic() - began)
+
+
+def _judge(program: Program, target: Target, mutant: type[Mutant], device: DeviceName) -> Verdict:
+    return check(program, None, target, device, path=mutant.path, eager=False)
+
+
+def _reduce(mutant: type[Mutant], program: Program, hunt: Hunt, target: Target, device: DeviceName) -> Hunt:
+    """Make the program small, on the emulation if the fault shows there too: it is quicker, and no GPU is kept busy."""
+
+    def fails_on(where: DeviceName) -> Callable[[Program], bool]:
+        return lambda candidate: _judge(candidate, target, mutant, where).invariant == hunt.invariant
+
+    if device == "cuda" and mutant.shows != "gpu" and fails_on("emulated")(program):
+        device = "emulated"
+    small = resolve_program(reduce_program(program, fails_on(device), seconds=REDUCING[mutant.path]))
+    return replace(hunt, size=len(small.statements), source=render_source(small))
+
+
+def _draw(effort: Effort, *, gradients: bool) -> Iterator[Program]:
+    for batch in range(-(-effort.programs // BATCH)):
+        yield from draw_batch(min(BATCH, effort.programs - batch * BATCH), effort.seed, batch, gradients=gradients)
+
+
+@lru_cache(maxsize=64)
+def draw_batch(count: int, seed: int, batch: int, *, gradients: bool) -> tuple[Program, ...]:
+    """Return programs, the same ones for the same arguments."""
+    drawn: list[Program] = []
+
+    @hypothesis.seed(seed * 10_007 + batch)
+    @hypothesis.settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(program=programs(gradients=gradients))
+    def collect(program: Program) -> None:
+        drawn.append(program)
+
+    collect()
+    return tuple(drawn)
