@@ -34,8 +34,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (check, explain, show, reproduce, mutants, bench, report, fidelity, gate, doctor):
-    app.command()(command)
+COMMANDS = {
+    check: "Verify what a transform makes of a function.",
+    explain: "Print what a rule checks, why, and what to do.",
+    show: "Draw what a transform makes of a function.",
+    reproduce: "Run one failure again.",
+    mutants: "Plant known faults and count those that are caught.",
+    bench: "Time cgverify beside its peers.",
+    report: "Draw a benchmark or a campaign as a page.",
+    fidelity: "Compare the emulation with a real device.",
+    gate: "Fuzz, and say whether a change may pass.",
+    doctor: "Say what works on this machine.",
+}
+for command, line in COMMANDS.items():
+    app.command(short_help=line)(command)
 app.add_typer(campaign.app, name="campaign")
 
 
@@ -51,10 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"cannot import what this command needs: {error}")
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted")
-    except BrokenPipeError:  # whoever read this has had enough; nothing more can be written, at the end neither
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
+    except BrokenPipeError:
+        return _stop_writing()
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):
+            return _stop_writing()
         if _COMPLETE in os.environ:  # a shell asks what could come next, and the answer ends the process
             return error.code if isinstance(error.code, int) else 0
         return _fail(f"code under check ended the process with SystemExit({error.code!r}); nothing was concluded")
@@ -82,6 +95,12 @@ def _options(
     ] = False,
 ) -> None:
     """Options of ``cgverify`` itself, before a command's."""
+
+
+def _stop_writing() -> int:
+    """Say nothing more: whoever read the output has had enough, and Python writes what is left when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 2
 
 
 def _fail(message: str) -> int:

@@ -13,6 +13,7 @@ from cgverify.bench.report import make_console, print_case, print_safety, print_
 from cgverify.bench.rows import FAILED, WRONG, Row
 from cgverify.bench.targets import compute_targets
 from cgverify.checking import open_device
+from cgverify.progress import show_progress
 
 STANDARD_OUTPUT = "-"
 EMULATED = "emulated"
@@ -65,12 +66,15 @@ def run_bench(request: Request) -> list[Row]:
         machine = describe_machine(device)
         if not silent:
             console.print(", ".join(f"{name} {found}" for name, found in machine.items()), soft_wrap=True)
-        for case, found in run_cases(cases, choose_settings(device, quick=request.quick, seconds=request.seconds)):
-            rows += found
-            if not silent:
-                print_case(case, found, console)
-                if request.json is not None:  # after each case, so that a run cut short leaves what it found
-                    Path(request.json).write_text(render_json(machine, rows), encoding="utf-8")
+        settings = choose_settings(device, quick=request.quick, seconds=request.seconds)
+        with show_progress("bench", len(cases), unit="cases") as progress:
+            for case, found in run_cases(cases, settings):
+                rows += found
+                if not silent:
+                    print_case(case, found, console)
+                    if request.json is not None:  # after each case, so that a run cut short leaves what it found
+                        Path(request.json).write_text(render_json(machine, rows), encoding="utf-8")
+                progress.advance(failed=sum(row.status in (WRONG, FAILED) for row in found))
     if silent:
         print(render_json(machine, rows), end="")
     else:

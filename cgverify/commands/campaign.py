@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cgverify.fuzzing.campaign_folder import CampaignFolder
 
 app = typer.Typer(
-    help="Run long hunts in shards, on this machine or many, and add them up.",
+    help="Run long hunts in shards, here or on many machines.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cgverify.commands.options import CommandError
+from cgverify.commands.options import STANDARD_OUTPUT, CommandError, JsonOption, write_json
 
 import typer
 
 
-def explain(code: Annotated[str, typer.Argument(metavar="CODE", help="A rule's code, such as CG401.")]) -> int:
+def explain(
+    code: Annotated[str, typer.Argument(metavar="CODE", help="A rule's code, such as CG401.")],
+    json_file: JsonOption = None,
+) -> int:
     """Print what a rule checks, why, and what to do."""
     from cgverify.verifier import registry
 
     try:
-        print(registry.explain(code), end="")
+        manual = registry.explain(code)
     except KeyError as error:
         raise CommandError(str(error.args[0])) from error
+    if json_file is not None:
+        write_json("rule", {"code": code.upper(), "manual": manual}, json_file)
+    if json_file != STANDARD_OUTPUT:
+        print(manual, end="")
     return 0

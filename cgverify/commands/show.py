@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cgverify.commands.options import (
+    STANDARD_OUTPUT,
     Device,
     DeviceOption,
     InputsOption,
+    JsonOption,
     LocationArgument,
     TargetOption,
     one_line_errors,
+    write_json,
     write_text,
 )
 
 import typer
+
+if TYPE_CHECKING:
+    from cgverify.report.partition import Shown
 
 
 def show(
@@ -23,6 +31,7 @@ def show(
     inputs: InputsOption = None,
     device: DeviceOption = Device.auto,
     html: Annotated[str | None, typer.Option(metavar="FILE", help="Write a page instead; needs jinja2.")] = None,
+    json_file: JsonOption = None,
 ) -> int:
     """Draw what a transform makes of a function: 0 proved, 1 not.
 
@@ -36,9 +45,19 @@ def show(
 
     with one_line_errors(CheckError, PageError):
         shown = show_function(location, target=target, inputs=inputs, device=device.value)
-        if html is None:
-            print_partition(shown)
-        else:
+        if html is not None:
             write_text(html, render_partition(shown))
-            print(f"{shown.subject}: {'proved' if shown.ok else 'not proved'}; drawn in {html}")
+    if json_file is not None:
+        write_json("partition", _describe(shown), json_file)
+    if json_file == STANDARD_OUTPUT:
+        pass
+    elif html is None:
+        print_partition(shown)
+    else:
+        print(f"{shown.subject}: {'proved' if shown.ok else 'not proved'}; drawn in {html}")
     return 0 if shown.ok else 1
+
+
+def _describe(shown: Shown) -> dict[str, Any]:
+    reports = [json.loads(report.render("json")) for report in shown.reports]
+    return {"subject": shown.subject, "ok": shown.ok, "sheets": [asdict(s) for s in shown.sheets], "reports": reports}

@@ -21,7 +21,7 @@ _DEVICE = re.compile(r"(\S+) \w+\[")
 
 @dataclass(frozen=True, slots=True)
 class LineDrawing:
-    """One line of a trace; lists of names and keys are joined by spaces."""
+    """One line of a trace; names and keys are joined by spaces, and marks are what the verifier found there."""
 
     key: str
     number: str
@@ -35,6 +35,7 @@ class LineDrawing:
     source: str | None
     reason: str
     alone: str
+    marks: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +122,22 @@ def render_partition(shown: Shown) -> str:
     Raises:
         PageError: jinja2 is not installed.
     """
-    sheets = [draw_sheet(sheet, f"s{index}") for index, sheet in enumerate(shown.sheets)]
+    sheets = [draw_sheet(sheet, f"s{index}", shown.reports) for index, sheet in enumerate(shown.sheets)]
     groups = [tuple(_group(report)) for report in shown.reports]
     return render_page("partition", shown=shown, sheets=sheets, groups=groups, owners=OWNERS, version=__version__)
 
 
-def draw_sheet(sheet: Sheet, identifier: str) -> SheetDrawing:
-    """Arrange one rewrite; `identifier` begins every id of it."""
+def draw_sheet(sheet: Sheet, identifier: str, reports: Sequence[Report] = ()) -> SheetDrawing:
+    """Arrange one rewrite; `identifier` begins every id of it, and findings are put on the lines that they are at."""
     picture = sheet.picture
     device = _common_device(picture)
     names = {name for line in (*picture.before, *picture.after) for name in (*line.reads, *line.defines)}
     segments = tuple(find_segments(picture))
+    findings = _by_line(picture, reports)
+
+    def draw(lines: Sequence[Line], alone: str) -> tuple[LineDrawing, ...]:
+        return tuple(_draw_line(line, names, device, alone, findings.get(line.key, ())) for line in lines)
+
     return SheetDrawing(
         id=identifier,
         title=sheet.title,
@@ -143,8 +149,8 @@ def draw_sheet(sheet: Sheet, identifier: str) -> SheetDrawing:
         left_out=picture.left_out,
         segments=segments,
         gaps=tuple(_gaps(segments)),
-        before=tuple(_draw_line(line, names, device, "not in the trace after") for line in picture.before),
-        after=tuple(_draw_line(line, names, device, "not in the trace before") for line in picture.after),
+        before=draw(picture.before, "not in the trace after"),
+        after=draw(picture.after, "not in the trace before"),
         lifetimes=tuple(_draw_life(life, picture.after, device) for life in sheet.lifetimes),
         bands=_bands(picture.after),
         sources=sheet.sources,
@@ -210,7 +216,23 @@ def short_place(source: str) -> str:
     return re.split(r"[/\\]", source)[-1]
 
 
-def _draw_line(line: Line, names: set[str], device: str, alone: str) -> LineDrawing:
+def _by_line(picture: Picture, reports: Sequence[Report]) -> dict[str, tuple[Diagnostic, ...]]:
+    """The findings at each line of a picture, by the line's key."""
+    starts = {picture.name: "a", f"{picture.name} (before)": "b"}
+    for line in picture.after:
+        if line.kind == "region" and line.region is not None:
+            starts[picture.regions[line.region].name] = f"{line.key}."
+    found: dict[str, tuple[Diagnostic, ...]] = {}
+    for report in reports:
+        for diagnostic in report.diagnostics:
+            place = diagnostic.location
+            if place.trace in starts and report.subject == picture.name:
+                key = f"{starts[place.trace]}{place.op}"
+                found[key] = (*found.get(key, ()), diagnostic)
+    return found
+
+
+def _draw_line(line: Line, names: set[str], device: str, alone: str, findings: tuple[Diagnostic, ...]) -> LineDrawing:
     types = " ".join(_without(device, type_) for _, type_ in line.types if type_) if line.kind != "region" else ""
     return LineDrawing(
         key=line.key,
@@ -225,6 +247,7 @@ def _draw_line(line: Line, names: set[str], device: str, alone: str) -> LineDraw
         source=line.source,
         reason=line.reason,
         alone=alone if line.kind == "op" and not line.partners else "",
+        marks=tuple(dict.fromkeys((found.code, found.severity.value, found.name) for found in findings)),
     )
 
 

@@ -32,7 +32,7 @@ class Line:
     """One line of one trace.
 
     Attributes:
-        key: unique in its picture: `b3`, `a5`, and `a5.2` for the third op of the region at 5.
+        key: unique in its picture: `b3`, `a5`, and `a5.2` for op 2 of the region at 5; numbered as in diagnostics.
         kind: `parameter`, `unpack`, `op`, `region`, `del` or `return`.
         text: as the trace prints it, without its comment.
         types: name and type of each value it makes.
@@ -182,8 +182,8 @@ def _places(subject: Subject) -> Iterator[tuple[str, _Place]]:
             continue
         number, region = regions[op.index]
         yield f"a{op.index}", _Place(op, subject.after, number)
-        for place, inner in enumerate(region.computing):
-            yield f"a{op.index}.{place}", _Place(inner, region.body or subject.after, number)
+        for inner in region.computing:
+            yield f"a{op.index}.{inner.index}", _Place(inner, region.body or subject.after, number)
 
 
 def _match(left: Mapping[str, _Place], right: Mapping[str, _Place]) -> dict[str, tuple[str, ...]]:
@@ -206,7 +206,8 @@ def _identity(op: Op) -> Hashable:
 
 def _line(key: str, place: _Place, kind: str, region: int | None, partners: tuple[str, ...], reason: str) -> Line:
     op = place.op
-    types = tuple((name, _type(place.trace, name)) for name in op.defines)
+    made = {proxy.name: proxy for proxy in op.bsym.flat_proxy_outs}
+    types = tuple((name, str(made[name].type_string())) for name in op.defines)
     return Line(key, kind, _text(place), types, op.reads, op.defines, region, partners, op.source, reason)
 
 
@@ -217,11 +218,6 @@ def _text(place: _Place) -> str:
         return op_text(place.trace.trace, place.op.bsym, limit=400).partition("  # ")[0]
     except Exception:  # a malformed bound symbol: Thunder's printers raise whatever they meet
         return place.op.name
-
-
-def _type(trace: TraceView, name: str) -> str:
-    proxy = trace.values.get(name)
-    return "" if proxy is None else str(proxy.type_string())
 
 
 def _box(number: int, region: Region, output: str) -> RegionBox:

@@ -70,5 +70,5 @@ def _mutators(found: Mapping[str, Any]) -> Iterator[Entry]:
 
 def _mutants(found: Mapping[str, Any]) -> Iterator[Entry]:
     for one in found["mutants"]:
-        caught = str(one["rejected"] or one["invariant"])
+        caught = str(one["caught"]) if one["ok"] else ""
         yield Entry(str(one["name"]), "mutant", caught, bool(one["possible"]), one["programs"], one["size"])

@@ -29,7 +29,7 @@ def print_partition(shown: Shown, console: Console | None = None) -> None:
     """
     console = console or _console()
     for index, sheet in enumerate(shown.sheets):
-        drawing = draw_sheet(sheet, f"s{index}")
+        drawing = draw_sheet(sheet, f"s{index}", shown.reports)
         graphed = drawing.ops - len(drawing.left_out)
         regions = f"{len(drawing.regions)} region{'' if len(drawing.regions) == 1 else 's'}"
         console.print(Text(f"\n{drawing.title}: {regions}, {graphed} of {drawing.ops} ops in graphs", "bold"))
@@ -65,6 +65,8 @@ def _lines(drawing: SheetDrawing) -> Iterator[Text]:
         if line.reason:
             where = f"  [{short_place(line.source)}]" if line.source else ""
             yield Text(f"{'':>12}un-graphed: {line.reason}{where}", "yellow")
+        for code, severity, name in line.marks:
+            yield Text(f"{'':>12}{severity} {code}: {name}", "red" if severity == "error" else "yellow")
 
 
 def _lifetimes(drawing: SheetDrawing) -> Table:

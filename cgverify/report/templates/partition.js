@@ -110,6 +110,8 @@
       const region = line.dataset.g;
       say("stands", `line ${line.querySelector(".n").textContent} of the trace ${side}` + (region === undefined ? "" : `, in region G${region}`));
       if (line.dataset.w) say("un-graphed", line.dataset.w);
+      const found = [...line.querySelectorAll("strong")].map((mark) => mark.textContent);
+      if (found.length) say("verifier", found.join(", "));
       const partners = partnersOf(line);
       if (partners.length > 6) say(other, `${partners.length} lines, from ${partners[0].querySelector(".n").textContent}`);
       else say(other, ...partners.map(jump));

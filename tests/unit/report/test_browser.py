@@ -104,12 +104,12 @@ def test_traces_are_read_by_keyboard(browser: Any, pages: dict[str, str]) -> Non
 def test_a_line_shows_its_neighbours(browser: Any, pages: dict[str, str]) -> None:
     """The line in focus marks its partner, what makes its inputs, and what uses its results; nothing else."""
     page, _ = open_page(browser, pages["partition"], viewport={"width": 1440, "height": 900})
-    page.focus("[id='s0-a2.1']")
+    page.focus("[id='s0-a2.2']")
     marked = {
         name: page.evaluate(f"[...document.querySelectorAll('.trace .{name}')].map((line) => line.id)")
         for name in ("partner", "maker", "user")
     }
-    assert marked == {"partner": ["s0-b3"], "maker": ["s0-a2.0"], "user": ["s0-a2.2", "s0-a5"]}
+    assert marked == {"partner": ["s0-b3"], "maker": ["s0-a2.0"], "user": ["s0-a2.4", "s0-a5"]}
     page.close()
 
 

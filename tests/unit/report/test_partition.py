@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cgverify import cli
 from cgverify.diagnostics import Diagnostic, Location, Report, Severity
-from cgverify.report.drawing import find_segments, render_partition
+from cgverify.report.drawing import draw_sheet, find_segments, render_partition
 from cgverify.report.lifetimes import Lifetime, compute_lifetimes
 from cgverify.report.partition import Shown, show_function
 from cgverify.report.picture import Line, Picture
@@ -114,6 +114,16 @@ def test_unplanned_regions_are_judged_by_their_contract() -> None:
 PAGES = [(DIVIDED, "cgverify"), (STEP, "cgverify"), (DIVIDED, "thunder"), (STEP, "none")]
 
 
+def test_findings_stand_at_their_lines() -> None:
+    """What the verifier says stands at the op that it says it of, inside regions too, and once for each code."""
+    shown = show_function(DIVIDED, target="thunder", device="emulated")
+    drawing = draw_sheet(shown.sheets[0], "s0", shown.reports)
+    marked = {"".join(token for token, _ in line.tokens): line.marks for line in drawing.after if line.marks}
+    codes = {text.partition(" = ")[2].partition("(")[0]: [mark[0] for mark in marks] for text, marks in marked.items()}
+    assert codes == {"CUDAGraph1": ["CG302", "CG104"], "Tensor.item": ["CG201"]}
+    assert all(line.types for line in drawing.after if line.kind == "op")
+
+
 @pytest.mark.parametrize(("location", "target"), PAGES, ids=lambda value: value.rpartition(":")[2])
 def test_page_is_one_sound_file(location: str, target: str) -> None:
     """A page parses, has unique ids that all links find, and loads nothing."""
@@ -170,8 +180,8 @@ def test_terminal_shows_traces_reasons_and_lives(divided: Shown) -> None:
     lines = text.splitlines()
     assert lines[1] == "computation: 2 regions, 5 of 7 ops in graphs"
     assert [line.split()[0] for line in lines if "┌ G" in line or "│ G" in line] == [
-        *("2", "2.0", "2.1", "2.2"),
-        *("7", "7.0", "7.1"),
+        *("2", "2.0", "2.2", "2.4"),
+        *("7", "7.0", "7.2"),
     ]
     assert any("un-graphed: waits for the device to hand a value to the host" in line for line in lines)
     assert "\x1b" not in text

@@ -93,11 +93,11 @@ def campaign(failures: int = 2) -> dict[str, Any]:
 
 def mutants() -> dict[str, Any]:
     """What ``cgverify mutants --json`` writes."""
-    told = {"rejected": "", "invariant": "", "possible": True, "programs": 1000, "size": None}
+    told = {"caught": "", "ok": False, "possible": True, "programs": 1000, "size": None}
     hunts = [
         {**told, "name": "Forgets"},
-        {**told, "name": "Copies", "invariant": "wrong-result", "programs": 3, "size": 2},
-        {**told, "name": "Races", "possible": False, "programs": 0},
+        {**told, "name": "Copies", "caught": "wrong-result", "ok": True, "programs": 3, "size": 2},
+        {**told, "name": "Races", "ok": True, "possible": False, "programs": 0},
     ]
     scores = [Score("drops-a-del", "CG102", 5, 5), Score("swaps", "CG501", 5, 4)]
     return {"mutators": [asdict(score) for score in scores], "mutants": hunts}
