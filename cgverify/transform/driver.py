@@ -8,18 +8,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cgverify.ir import TraceView, view_trace
-from cgverify.plan import CapturePlan, Region
-from cgverify.transform.aliases import compute_aliases
-from cgverify.transform.effects import Capturable, compute_effects
+from cgverify.plan import CapturePlan, DeviceScalar, Region
+from cgverify.transform.aliases import AliasSets, compute_aliases
+from cgverify.transform.effects import Capturable, Effects, compute_effects
 from cgverify.transform.emit import MakeCallable, emit_trace
 from cgverify.transform.liveness import compute_liveness
-from cgverify.transform.partition import choose_partition
+from cgverify.transform.partition import Partition, choose_partition
 from cgverify.transform.roles import Scheduled, choose_region, compute_addresses
-from cgverify.transform.scalars import choose_scalars, feed_scalars
+from cgverify.transform.scalars import choose_scalars, feed_scalars, has_device_numbers
+from cgverify.transform.sizes import compute_inner_sizes, compute_sizes
 
 from thunder.core.trace import TraceCtx, TraceProvenance
 
 PREFIX = "CUDAGraph"
+
+TRIALS = 4
+"""Schedules that are tried with some sizes computed inside regions; then none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +61,8 @@ def rewrite_trace(
     """
     started = time.perf_counter_ns()
     view = view_trace(trace)
-    effects = compute_effects(view, capturable)
-    aliases = compute_aliases(view, effects)
-    scalars = choose_scalars(view, effects, aliases)
-    if scalars:
-        view = feed_scalars(view, scalars)
-        effects = compute_effects(view, capturable)
-        aliases = compute_aliases(view, effects)
-    partition = choose_partition(view, effects, aliases)
+    view, scalars = _feed(view, capturable)
+    effects, aliases, partition = _schedule(view, capturable)
     order = [(position, index) for position, phase in enumerate(partition.phases) for index in phase.ops]
     liveness = compute_liveness(view, order)
     addresses = compute_addresses(view, aliases, static)
@@ -80,6 +78,30 @@ def rewrite_trace(
     elapsed = (time.perf_counter_ns() - started) // 1_000_000
     emitted.set_provenance(TraceProvenance(f"CUDA graph transform (took {elapsed} milliseconds)"))
     return Rewrite(emitted, plan)
+
+
+def _feed(view: TraceView, capturable: Capturable) -> tuple[TraceView, tuple[DeviceScalar, ...]]:
+    """The trace whose ops read on the device what they can, and what was replaced."""
+    if not has_device_numbers(view):
+        return view, ()
+    effects = compute_effects(view, capturable)
+    scalars = choose_scalars(view, effects, compute_aliases(view, effects))
+    return feed_scalars(view, scalars), scalars
+
+
+def _schedule(view: TraceView, capturable: Capturable) -> tuple[tuple[Effects, ...], AliasSets, Partition]:
+    """The partition, with as many sizes inside regions as cross no border, and the facts that it was chosen by."""
+    sizes = compute_sizes(view)
+    trials = 0
+    while True:
+        effects = compute_effects(view, capturable, sizes)
+        aliases = compute_aliases(view, effects)
+        partition = choose_partition(view, effects, aliases)
+        inner = compute_inner_sizes(view, partition, sizes)
+        if len(inner) == len(sizes):
+            return effects, aliases, partition
+        trials += 1
+        sizes = inner if trials < TRIALS else {}
 
 
 def free_names(view: TraceView) -> Iterator[str]:

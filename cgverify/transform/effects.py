@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from cgverify.ir import Op, OpKind, TraceView
@@ -57,6 +58,7 @@ class Effects:
         random: whether it draws from the default generator of its device.
         works: whether it launches device work; a view or an identity does not.
         opaque: its effects are unknown: it is kept in order with every other effect.
+        device: for an op that computes with sizes alone, the device of the region that it may join.
         barrier: why it may not be captured; None for a capturable op.
     """
 
@@ -65,28 +67,34 @@ class Effects:
     works: bool = True
     opaque: bool = False
     barrier: str | None = None
+    device: str | None = None
 
 
-def compute_effects(view: TraceView, capturable: Capturable = ()) -> tuple[Effects, ...]:
+def compute_effects(
+    view: TraceView, capturable: Capturable = (), sizes: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Effects, ...]:
     """One `Effects` for each op of `view`, in order.
 
     Args:
         view: the trace.
         capturable: symbol names or ids that the caller vouches for, or a predicate on bound symbols. It overrides the
             verdict "unknown op" only; it takes on trust that the op writes none of its arguments unseen.
+        sizes: numbers that a region may compute by itself -> the device of the tensors whose sizes they come from.
     """
-    return tuple(_op_effects(op, capturable) for op in view.ops)
+    return tuple(_op_effects(op, capturable, sizes) for op in view.ops)
 
 
-def _op_effects(op: Op, capturable: Capturable) -> Effects:
+def _op_effects(op: Op, capturable: Capturable, sizes: Mapping[str, str]) -> Effects:
     if op.kind is not OpKind.COMPUTE:
         return Effects(works=False, barrier="structural")
+    if op.outputs and op.outputs[0] in sizes:
+        return Effects(works=False, device=sizes[op.outputs[0]])
     if op.id == "clear_mutable_collection":
         return Effects(writes=op.reads, works=False, barrier="empties a Python list")
     nested = tuple(_descend(op.bsym))
     writes = _writes(op, nested)
     random = any(_is_random(bsym) for bsym in nested)
-    forbidden = _forbidden(op, nested)
+    forbidden = _forbidden(op, nested, sizes)
     known = _is_known(op, nested)
     vouched = not known and _is_vouched(op, capturable)
     if not known and not vouched:
@@ -154,17 +162,18 @@ def _may_alias(bsym: BoundSymbol) -> bool:
 def _is_random(bsym: BoundSymbol) -> bool:
     identifier = bsym.sym.id
     if identifier == "scaled_dot_product_attention" or "efficient_attention" in str(identifier):
-        return bool(_argument(bsym, 4, "dropout_p", 0.0) != 0.0)
+        share = _argument(bsym, 4, "dropout_p", 0.0)
+        return isinstance(share, Proxy) or bool(share != 0.0)
     return identifier in RANDOM or identifier in PRIM_RANDOM
 
 
-def _forbidden(op: Op, nested: tuple[BoundSymbol, ...]) -> str | None:
+def _forbidden(op: Op, nested: tuple[BoundSymbol, ...], sizes: Collection[str]) -> str | None:
     """Why the op may not be captured although its name alone would allow it; None if nothing speaks against it."""
     for bsym in nested:
         reason = _REFUSED_IDS.get(bsym.sym.id)
         if reason is not None:
             return reason
-    return _forbidden_operands(op, nested) or _forbidden_arguments(op)
+    return _forbidden_operands(op, nested, sizes) or _forbidden_arguments(op)
 
 
 def _refused_ids() -> dict[Any, str]:
@@ -183,15 +192,18 @@ def _refused_ids() -> dict[Any, str]:
 _REFUSED_IDS: Mapping[Any, str] = _refused_ids()
 
 
-def _forbidden_operands(op: Op, nested: tuple[BoundSymbol, ...]) -> str | None:
+def _forbidden_operands(op: Op, nested: tuple[BoundSymbol, ...], sizes: Collection[str]) -> str | None:
+    inside: Collection[str] = () if op.is_fusion or op.id in _JUDGED_BY_NUMBERS else sizes
     for proxy in op.proxies():
-        if isinstance(proxy, NumberProxy):
+        if isinstance(proxy, NumberProxy) and proxy.name not in inside:
             return f"works on `{proxy.name}`, a Python number known only at run time"
-        if not isinstance(proxy, TensorProxy):
+        if not isinstance(proxy, (NumberProxy, TensorProxy)):
             return f"works on `{proxy.name}`, a Python object"
     seen: dict[str, str] = {}
     for bsym in nested if op.is_fusion else nested[:1]:
         for proxy in (*bsym.flat_proxy_args, *bsym.flat_proxy_outs):
+            if proxy.name in inside:
+                continue
             if not isinstance(proxy, TensorProxy):
                 return f"works on `{proxy.name}`, a Python number known only at run time"
             if proxy.device.devicetype is not devices.DeviceType.CUDA:
@@ -200,6 +212,10 @@ def _forbidden_operands(op: Op, nested: tuple[BoundSymbol, ...]) -> str | None:
     if len(seen) > 1:
         return "works on two devices: " + " and ".join(f"`{name}` is on {device}" for device, name in seen.items())
     return None if seen else "has no tensor on a CUDA device"
+
+
+_JUDGED_BY_NUMBERS = {"repeat_interleave", "one_hot", "embedding", "copy_with_setitem_impl", "index_put"}
+"""Ops that may be captured with some numbers and not with others: for these a number has to be a literal."""
 
 
 def _forbidden_arguments(op: Op) -> str | None:

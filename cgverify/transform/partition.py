@@ -108,6 +108,8 @@ def _colour(view: TraceView, effects: Sequence[Effects], index: int) -> str | No
     """The device of a capturable op, None for one that runs un-graphed."""
     if effects[index].barrier is not None:
         return None
+    if effects[index].device is not None:
+        return effects[index].device
     names = (*view.ops[index].reads, *view.ops[index].outputs)
     return str(next(view.values[name].device.device_str() for name in names if is_tensor(view.values[name])))
 

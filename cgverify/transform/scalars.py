@@ -45,6 +45,11 @@ DTYPES = (
 """Dtypes whose every value a Python number holds exactly; float64 is for comparisons alone."""
 
 
+def has_device_numbers(view: TraceView) -> bool:
+    """Whether the host reads a 0-d tensor anywhere, so that there may be something to choose."""
+    return any(_read_by_item(op) is not None for op in view.ops)
+
+
 def choose_scalars(view: TraceView, effects: Sequence[Effects], aliases: AliasSets) -> tuple[DeviceScalar, ...]:
     """The numbers to replace, by op; linear in the length of the trace."""
     behind: dict[str, tuple[TensorProxy, OpIndex]] = {}  # number -> the tensor it was read from, and where

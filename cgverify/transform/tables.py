@@ -117,6 +117,9 @@ HOST_READS = _ids(
     "shape data_ptr get_device element_size dim_order is_contiguous is_pinned is_same_size is_set_to is_shared "
     "is_signed is_conj is_neg is_inference is_coalesced is_distributed has_names ndimension nelement"
 )
+NUMBER_ARITHMETIC = _ids("add sub mul floordiv mod neg abs convert_element_type_prim")
+"""Ops of the Python executor that compute a number from numbers, and do nothing else."""
+
 QUIET = HOST_READS | DYNAMIC_SHAPES | HOST_TRANSFERS | (SYNCS - {"get_and_update_rng_state_impl"})
 """Ops that are never captured and yet well known: they read their arguments, and do nothing else."""
 
