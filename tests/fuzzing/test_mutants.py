@@ -89,7 +89,7 @@ SHOWN: dict[type[Mutant], Callable[[], TraceCtx]] = {
 """Programs that show a fault; `cgverify mutants` looks for the others in random ones."""
 
 
-@pytest.mark.parametrize("mutant", list(SHOWN), ids=lambda m: str(m.__name__))
+@pytest.mark.parametrize("mutant", list(SHOWN), ids=[mutant.__name__ for mutant in SHOWN])
 def test_the_verifier_rejects_a_static_fault_by_its_code(mutant: type[Mutant]) -> None:
     """The rewrite of a program that shows the fault is rejected, with the mutant's code among the findings."""
     before = SHOWN[mutant]()

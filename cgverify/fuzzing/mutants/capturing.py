@@ -58,8 +58,8 @@ class CapturedHostTensor(Mutant):
 def _host_scalars_too(op: Op, *rest: Any) -> str | None:
     tensors = [proxy for proxy in op.proxies() if isinstance(proxy, TensorProxy)]
     on_device = [proxy for proxy in tensors if "cuda" in proxy.device.device_str()]
-    rest = [proxy for proxy in tensors if "cuda" not in proxy.device.device_str()]
-    if on_device and rest and all(proxy.ndim == 0 for proxy in rest):
+    on_host = [proxy for proxy in tensors if "cuda" not in proxy.device.device_str()]
+    if on_device and on_host and all(proxy.ndim == 0 for proxy in on_host):
         return None
     return _forbidden_operands(op, *rest)
 
