@@ -92,6 +92,8 @@ class _Gather:
             self.visit(sub)
         if rule.known:
             self.apply(rule, bsym)
+        if rule.fresh and bsym.sym.executor is not None:
+            self.share.update((proxy.name, ()) for proxy in bsym.flat_proxy_outs)
 
     def apply(self, rule: Signature, bsym: BoundSymbol) -> None:
         """Joins the effects of one symbol with these arguments."""

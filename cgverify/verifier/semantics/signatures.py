@@ -26,6 +26,7 @@ class Signature:
         views: argument positions whose memory results may share; -1 stands for all.
         writes: argument positions written.
         identity: results are the arguments themselves.
+        fresh: results are in memory of their own, whatever views the decomposition is made of.
         lone: results share memory only with an argument that is the only tensor.
         conversion: results share memory only if dtype and device stay.
         random: draws random numbers, but for the switches in `off`.
@@ -42,6 +43,7 @@ class Signature:
     views: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     identity: bool = False
+    fresh: bool = False
     lone: bool = False
     conversion: bool = False
     random: bool = False
@@ -167,6 +169,7 @@ def _torch_signature(name: str) -> Signature:
         known=bool(overloads or views or tabled or sync or name in tables.HOST_TRANSFERS | tables.CAPTURE_UNCERTAIN),
         views=views,
         writes=writes,
+        fresh=name in tables.NEVER_VIEWS,
         lone=name in tables.MAY_RETURN_ONLY_ARGUMENT,
         conversion=conversion,
         random=name in tables.UNTAGGED_RANDOM or torch.Tag.nondeterministic_seeded in tags,

@@ -27,6 +27,9 @@ MAY_RETURN_ANY_ARGUMENT = _names("atleast_1d atleast_2d atleast_3d broadcast_ten
 # As above, if there is but one tensor argument.
 MAY_RETURN_ONLY_ARGUMENT = frozenset({"einsum"})
 
+# Ops whose results are never views, though Thunder decomposes them to views.
+NEVER_VIEWS = frozenset({"interpolate"})
+
 # Ops whose Python form returns its argument, the very object.
 IDENTITIES = frozenset({"update_aliases", "shallow_copy"})
 

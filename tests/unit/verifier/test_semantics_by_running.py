@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import cgverify.verifier.semantics as semantics
+from cgverify.verifier.semantics import tables
 
 import pytest
 import torch
@@ -131,6 +132,16 @@ def test_shared_memory_is_claimed(observations: dict[str, tuple[set[int], set[in
         if not rule.identity and -1 not in claimed and not shared - written <= claimed:
             missing[name] = shared - written - claimed
     assert missing == {}
+
+
+@pytest.mark.parametrize("name", sorted(tables.NEVER_VIEWS))
+def test_never_a_view(name: str) -> None:
+    """What is claimed to be in memory of its own is, also where there is nothing to compute."""
+    called = _python_form(torchex.ex.opmap[name])
+    assert called is not None
+    for tail in ((4,), (None, 1.0), (None, 2.0), ((4, 4), None, "bilinear")):
+        recipe = (torch.rand(1, 2, 4, 4), *tail)
+        assert _observe(called, recipe) == (set(), set(), False)
 
 
 def test_writes_are_claimed(observations: dict[str, tuple[set[int], set[int], bool]]) -> None:
