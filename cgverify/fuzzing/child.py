@@ -1,9 +1,11 @@
-"""The process that runs programs: `python -m cgverify.fuzzing.child SOCKET`, started by :mod:`.executor` alone.
+"""The process that runs programs: `python -m cgverify.fuzzing.child SOCKET DEVICE`, started by :mod:`.children` alone.
 
 It is two processes. The *template* imports all that a program needs and never touches a device; whenever it is asked,
 it forks a *child*, ready at once, that judges one program after another until it dies or is told to go. So a child that
-a program kills costs milliseconds, not an import of PyTorch and Thunder. CUDA is first used in the child: a process
-that has used it cannot be forked.
+a program kills costs milliseconds, not an import of PyTorch and Thunder.
+
+A process in which something has initialised the CUDA driver, if only to count devices, cannot be forked: CUDA does
+not work in the child. A template that finds that an import has done so says it, and becomes the child itself.
 
 The template ends with the process that started it, and takes the child along.
 """
@@ -21,6 +23,7 @@ import socket
 import sys
 import traceback
 from importlib import import_module
+from typing import NoReturn
 
 from cgverify.fuzzing.devices import DeviceName, find_damage
 from cgverify.fuzzing.frames import receive, send
@@ -32,8 +35,17 @@ from cgverify.fuzzing.verdict import Verdict
 import msgspec
 import torch
 
-FORK, REAP = b"f", b"r"
-"""What the template is asked: make a child (the socket to it comes along); say how the child ended."""
+FORK, REAP, SERVE = b"f", b"r", b"s"
+"""What the template is asked: make a child (the socket to it comes along); say how the child ended; be the child."""
+
+NOT_INITIALIZED = 3
+"""What the CUDA driver answers to everything before it is initialised."""
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """The template has imported all that it needs, and can be forked or not."""
+
+    can_fork: bool
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -84,29 +96,48 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
 
 
+def _can_fork(device: str) -> bool:
+    """Whether the device can be used in a child of this process."""
+    if device != "cuda":
+        return True
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return True
+    return bool(driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) == NOT_INITIALIZED)
+
+
 def _fork(channel_number: int, control: socket.socket) -> int:
     pid = os.fork()
     if pid:
         os.close(channel_number)
         return pid
+    try:
+        control.close()
+        _be_child(channel_number)
+    finally:
+        # The template's own way out, through its exit handlers, is not the child's.
+        os._exit(1)
+
+
+def _be_child(channel_number: int) -> NoReturn:
+    """Judge programs, then end without the exit handlers of whatever a program has broken."""
     code = 1
     try:
         _die_with_parent()
         faulthandler.enable(all_threads=False)
-        control.close()
         with socket.socket(fileno=channel_number) as channel:
             serve(channel)
         code = 0
     except BaseException:
         traceback.print_exc()
     finally:
-        # The template's own way out, through its exit handlers, is not the child's.
         sys.stderr.flush()
         os._exit(code)
 
 
-def main(number: int) -> None:
-    """Be a template on the socket with this file descriptor."""
+def main(number: int, device: str) -> None:
+    """Be a template for a device, on the socket with this file descriptor."""
     logging.getLogger("cgverify").setLevel(logging.ERROR)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import_module("cgverify.api")  # the transform, which is otherwise imported when it is first used
@@ -115,12 +146,15 @@ def main(number: int) -> None:
     gc.freeze()
     child = 0
     with socket.socket(fileno=number) as control:
-        send(control, os.getpid())
+        send(control, Ready(_can_fork(device)))
         while True:
             asked, files, _, _ = socket.recv_fds(control, 1, 1)
             if asked == FORK:
                 child = _fork(files[0], control)
                 send(control, child)
+            elif asked == SERVE:
+                control.detach()
+                _be_child(files[0])
             elif asked == REAP:
                 _, status = os.waitpid(child, 0)
                 child = 0
@@ -133,4 +167,4 @@ def main(number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

@@ -12,7 +12,8 @@ import tempfile
 from dataclasses import dataclass
 from typing import IO
 
-from cgverify.fuzzing.child import FORK, REAP, Answer, Request
+from cgverify.fuzzing.child import FORK, REAP, SERVE, Answer, Ready, Request
+from cgverify.fuzzing.devices import DeviceName
 from cgverify.fuzzing.frames import receive, send
 from cgverify.fuzzing.invariants import Crash, Hang
 
@@ -50,10 +51,16 @@ class Ended:
 
 
 class Template:
-    """The process that children are forked from; started when the first is needed, and again if it was killed."""
+    """The process that children are forked from; started when the first is needed, and again if it was killed.
 
-    def __init__(self) -> None:
+    Where CUDA does not let itself be forked, each child is a process started for it, and the next one is started
+    ahead of time.
+    """
+
+    def __init__(self, device: DeviceName) -> None:
+        self._device = device
         self._running: _Running | None = None
+        self._spare: _Running | None = None
 
     def fork(self) -> Child:
         """Return a fresh child.
@@ -63,66 +70,94 @@ class Template:
         """
         said = ""
         for _ in range(STARTS):
-            running = self._running = self._running or _start()
+            running = self._running = self._running or self._spare or _start(self._device)
+            self._spare = None
             ours, theirs = socket.socketpair()
             try:
                 with theirs:
-                    running.is_ready = running.is_ready or receive(running.control, int, STARTING) is not None
-                    socket.send_fds(running.control, [FORK], [theirs.fileno()])
-                pid = receive(running.control, int, STARTING)
+                    pid = running.make_child(theirs)
             except OSError:
                 pid = None
             if pid is not None:
+                if not running.can_fork:
+                    self._spare = _start(self._device)
                 return Child(self, pid, ours, running.log)
             ours.close()
             said = _read_tail(running.log, 0)
-            self.close()
+            self._drop()
         raise ExecutorError(f"the process that runs programs does not start; its output ends with: {said}")
 
     def reap(self) -> int | None:
-        """Return the exit status of the child, negative for a signal; None if the template is gone as well."""
-        if self._running is None:
+        """Return the exit status of the child, negative for a signal; None if nobody knows."""
+        running = self._running
+        if running is None:
             return None
-        try:
-            self._running.control.send(REAP)
-            status = receive(self._running.control, int, REAPING)
-        except OSError:
-            status = None
-        if status is None:
-            self._running.process.kill()
+        status = running.reap()
+        if status is None or not running.can_fork:
+            self._drop()
         return status
 
     def close(self) -> None:
         """End the template, and with it its child."""
-        if self._running is None:
-            return
+        self._drop()
+        self._running, self._spare = self._spare, None
+        self._drop()
+
+    def _drop(self) -> None:
         running, self._running = self._running, None
-        running.control.close()
-        try:
-            running.process.wait(REAPING)
-        except subprocess.TimeoutExpired:
-            running.process.kill()
-            running.process.wait()
-        running.log.close()
+        if running is not None:
+            running.close()
 
 
 @dataclass(slots=True)
 class _Running:
-    """A template: its process, the socket to it, what it and its children print, and whether it has reported."""
+    """A template: its process, the socket to it, what it and its children print, and whether it can be forked."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
     log: IO[bytes]
-    is_ready: bool = False
+    can_fork: bool | None = None
+
+    def make_child(self, channel: socket.socket) -> int | None:
+        """Have a child made that answers on the other end of `channel`; return its process, None if that fails."""
+        if self.can_fork is None:
+            ready = receive(self.control, Ready, STARTING)
+            if ready is None:
+                return None
+            self.can_fork = ready.can_fork
+        socket.send_fds(self.control, [FORK if self.can_fork else SERVE], [channel.fileno()])
+        return receive(self.control, int, STARTING) if self.can_fork else self.process.pid
+
+    def reap(self) -> int | None:
+        """Return the exit status of the child."""
+        try:
+            if not self.can_fork:
+                return self.process.wait(REAPING)
+            self.control.send(REAP)
+            return receive(self.control, int, REAPING)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+
+    def close(self) -> None:
+        """End the process."""
+        self.control.close()
+        if self.can_fork is not True:
+            self.process.kill()  # it may be busy importing, or be a child
+        try:
+            self.process.wait(REAPING)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
 
 
-def _start() -> _Running:
+def _start(device: DeviceName) -> _Running:
     # Appending, so that what one process writes lies behind what the last one wrote, also after a truncation.
     log = tempfile.TemporaryFile("a+b", prefix="cgverify-child-")  # noqa: SIM115
     control, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cgverify.fuzzing.child", str(theirs.fileno())],
+            [sys.executable, "-m", "cgverify.fuzzing.child", str(theirs.fileno()), device],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -160,8 +195,9 @@ class Child:
             answer = None
         if answer is not None:
             return answer
+        said = _read_tail(self._log, start)
         self.pid, status = 0, self._template.reap()
-        evidence = f"the process {_describe_end(status)}; it said: {_read_tail(self._log, start)}"
+        evidence = f"the process {_describe_end(status)}; it said: {said}"
         return Ended(Crash.name, evidence, killed=status in (None, -signal.SIGKILL))
 
     def end(self) -> None:

@@ -93,7 +93,7 @@ class Isolated:
         self.children = 0
         self._target = target
         self._device: DeviceName = device
-        self._template = Template()
+        self._template = Template(device)
         self._child: Child | None = None
 
     def judge(self, property: str, program: Program, limit: float = LIMIT) -> Verdict:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from cgverify.fuzzing import children
 from cgverify.fuzzing.children import Ended
 from cgverify.fuzzing.executor import InProcess, Isolated
 from cgverify.fuzzing.findings import Effort, Findings
@@ -119,6 +120,22 @@ def test_killed_template(deadly: Isolated) -> None:
     assert deadly._template._running is not None
     deadly._template._running.process.kill()
     assert deadly.judge("structure", one_op("relu")).status == "ok"
+
+
+def test_where_nothing_can_be_forked(deadly: Isolated) -> None:
+    """A template that cannot be forked is the child itself, and the next one is started ahead of time."""
+    deadly.close()
+    template = deadly._template
+    template._running = children._start("emulated")
+    template._running.can_fork = False
+    process = template._running.process
+    assert deadly.judge("structure", one_op("relu")).status == "ok"
+    assert deadly._child is not None
+    assert deadly._child.pid == process.pid
+    assert template._spare is not None
+    verdict = deadly.judge("structure", one_op("sin"))
+    assert process.returncode == -signal.SIGABRT
+    assert "SIGABRT" in verdict.evidence
 
 
 def test_a_crash_shrinks(deadly: Isolated, tmp_path: Path) -> None:
