@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cgverify.guarding import Verified, assert_verified
     from cgverify.passes import PassReport, verify_each
     from cgverify.plugin import ReduceOverhead
+    from cgverify.runtime.optout import ungraphed
     from cgverify.thunder_compat import UnsupportedVersionError
     from cgverify.verifier import contracts, verify, verify_pair
 
@@ -42,6 +43,7 @@ __all__ = [
     "cuda_graph_transform",
     "emulation",
     "fuzzing",
+    "ungraphed",
     "verify",
     "verify_each",
     "verify_pair",
@@ -64,6 +66,7 @@ _HOMES: dict[str, tuple[str, str | None]] = {
     "cuda_graph_transform": ("cgverify.api", "cuda_graph_transform"),
     "emulation": ("cgverify.emulation", None),
     "fuzzing": ("cgverify.fuzzing", None),
+    "ungraphed": ("cgverify.runtime.optout", "ungraphed"),
     "verify": ("cgverify.verifier", "verify"),
     "verify_each": ("cgverify.passes", "verify_each"),
     "verify_pair": ("cgverify.verifier", "verify_pair"),

@@ -12,7 +12,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from cgverify.diagnostics import Report, VerificationError
@@ -71,12 +71,35 @@ class PartitionReport:
         return self.render()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    """The arguments of `CUDAGraphTransform`, checked."""
+
+    verify: bool
+    on_unproved: OnUnproved
+    max_graphs: int
+    capturable: Capturable | None
+    check: Literal["first"] | None
+    comments: bool
+
+    def __post_init__(self) -> None:
+        if self.on_unproved not in ("raise", "ungraphed"):
+            raise ValueError(f"on_unproved={self.on_unproved!r} is neither 'raise' nor 'ungraphed'")
+        if self.check not in (None, "first"):
+            raise ValueError(f"check={self.check!r} is neither None nor 'first'")
+        graphs, vouched = self.max_graphs, self.capturable
+        if isinstance(graphs, bool) or not isinstance(graphs, int) or graphs < 1:
+            raise ValueError(f"max_graphs={graphs!r} is no positive integer: to run without graphs set {DISABLE}=1")
+        if isinstance(vouched, str):
+            raise ValueError(f"capturable={vouched!r} is one string: pass a collection of names, {{{vouched!r}}}")
+
+
 class CUDAGraphTransform(Transform):
     """Graphs every run of capturable CUDA ops in the traces of a jitted function, and proves each rewrite.
 
     Use it as `thunder.jit(fn, transforms=[CUDAGraphTransform()])`. Results, writes and random numbers are those of
     `thunder.jit(fn)` with the same executors. With the environment variable `CGVERIFY_DISABLE=1` traces stay as they
-    are.
+    are. A copy, or what `pickle` makes of it, has the settings alone: no graphs, no reports, no counts.
 
     Args:
         verify: whether to prove each emitted trace before it may run.
@@ -103,21 +126,30 @@ class CUDAGraphTransform(Transform):
         comments: bool = False,
     ) -> None:
         super().__init__()
-        if on_unproved not in ("raise", "ungraphed"):
-            raise ValueError(f"on_unproved={on_unproved!r} is neither 'raise' nor 'ungraphed'")
-        if check not in (None, "first"):
-            raise ValueError(f"check={check!r} is neither None nor 'first'")
-        if isinstance(max_graphs, bool) or not isinstance(max_graphs, int) or max_graphs < 1:
-            raise ValueError(f"max_graphs={max_graphs!r} is no positive integer: to run without graphs set {DISABLE}=1")
-        if isinstance(capturable, str):
-            raise ValueError(f"capturable={capturable!r} is one string: pass a collection of names, {{{capturable!r}}}")
-        self._verify = verify
-        self._on_unproved = on_unproved
-        self._capturable: Capturable = () if capturable is None else capturable
-        self._comments = comments
-        self._runtime = Runtime(max_graphs, check_first=check == "first")
+        self.__setstate__(
+            _Settings(
+                verify=verify,
+                on_unproved=on_unproved,
+                max_graphs=max_graphs,
+                capturable=capturable,
+                check=check,
+                comments=comments,
+            )
+        )
+
+    def __getstate__(self) -> _Settings:
+        return self._settings
+
+    def __setstate__(self, settings: _Settings) -> None:
+        self._settings = settings
+        self._capturable: Capturable = () if settings.capturable is None else settings.capturable
+        self._runtime = Runtime(settings.max_graphs, check_first=settings.check == "first")
         self._plans: list[CapturePlan] = []
         self._compiling = threading.local()  # the forward trace whose backward trace may come next
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{field.name}={getattr(self._settings, field.name)!r}" for field in fields(self._settings))
+        return f"{type(self).__name__}({given})"
 
     def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
         """Rewrites one execution trace; Thunder calls it with the forward trace, then with its backward trace.
@@ -146,10 +178,10 @@ class CUDAGraphTransform(Transform):
             return trace
         static = frozenset() if forward is None else compute_static_names(view_trace(forward))
         rewrite = rewrite_trace(
-            trace, self._make_callable, capturable=self._capturable, static=static, comments=self._comments
+            trace, self._make_callable, capturable=self._capturable, static=static, comments=self._settings.comments
         )
         emitted = rewrite.trace
-        if self._verify and emitted is not trace and not self._is_proved(trace, emitted, forward):
+        if self._settings.verify and emitted is not trace and not self._is_proved(trace, emitted, forward):
             return trace
         self._plans.append(rewrite.plan)
         if emitted is not trace:
@@ -189,53 +221,30 @@ class CUDAGraphTransform(Transform):
             report = verify_backward(before, after, forward=pair, contract=contract)
         if report.ok:
             return True
-        if self._on_unproved == "raise":
+        if self._settings.on_unproved == "raise":
             raise VerificationError(report)
         warnings.warn(_unproved(report), RuntimeWarning, stacklevel=3)
         return False
 
 
-def cuda_graph_transform(
-    trace: TraceCtx,
-    *,
-    forward: TraceCtx | None = None,
-    verify: bool = True,
-    on_unproved: OnUnproved = "raise",
-    max_graphs: int = 64,
-    capturable: Capturable | None = None,
-    check: Literal["first"] | None = None,
-    comments: bool = False,
-) -> TraceCtx:
+def cuda_graph_transform(trace: TraceCtx, *, forward: TraceCtx | None = None, **settings: Any) -> TraceCtx:
     """Graphs what can be graphed in one execution trace, proves the rewrite, and returns the new trace.
 
     Args:
         trace: an execution trace, such as `thunder.last_traces(jitted)[-1]` or
             `thunder.last_backward_traces(jitted)[-1]`.
         forward: for a backward trace, its forward trace as this function returned it.
-        verify: see `CUDAGraphTransform`, as for the other arguments.
-        on_unproved: see there.
-        max_graphs: see there.
-        capturable: see there.
-        check: see there.
-        comments: see there.
+        settings: those of `CUDAGraphTransform`.
 
     Returns:
         The rewritten trace; `trace` itself if nothing in it can be graphed.
 
     Raises:
-        TypeError: `trace` or `forward` is not a Thunder trace.
-        ValueError: an argument has an unknown value.
+        TypeError: `trace` or `forward` is not a Thunder trace, or there is no such setting.
+        ValueError: a setting has an unknown value.
         VerificationError: the rewrite could not be proved and `on_unproved` is `"raise"`.
     """
-    transform = CUDAGraphTransform(
-        verify=verify,
-        on_unproved=on_unproved,
-        max_graphs=max_graphs,
-        capturable=capturable,
-        check=check,
-        comments=comments,
-    )
-    return transform.rewrite(trace, forward=forward)
+    return CUDAGraphTransform(**settings).rewrite(trace, forward=forward)
 
 
 def _nothing() -> None:

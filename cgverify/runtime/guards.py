@@ -12,6 +12,7 @@ from typing import Any
 
 from cgverify.plan import Region
 from cgverify.runtime.layout import ALIGNMENT, alignment, byte_range, may_overlap_itself
+from cgverify.runtime.optout import OPEN, is_opted_out
 
 import torch
 from torch._C._dynamo.guards import TensorGuards
@@ -21,6 +22,7 @@ class Refusal(Enum):
     """Why a call runs un-graphed."""
 
     FIRST_CALL = "first call of this entry, or in this thread: it runs un-graphed and warms kernels and libraries up"
+    OPTED_OUT = "inside `cgverify.ungraphed()`"
     INSIDE_CAPTURE = "the stream is already being captured by somebody else"
     NOT_PLAIN = "an argument is not a plain strided CUDA tensor of the region's device"
     LAZY_BITS = "an argument is a lazy conjugate or negation"
@@ -39,6 +41,8 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 def find_refusal(region: Region, args: Sequence[torch.Tensor]) -> Refusal | None:
     """The first reason not to graph this call, None if there is none."""
+    if OPEN and is_opted_out():
+        return Refusal.OPTED_OUT
     if torch.cuda.is_current_stream_capturing():
         return Refusal.INSIDE_CAPTURE
     for arg in args:

@@ -24,9 +24,11 @@ from cgverify.runtime.check import copies_of, put_right
 from cgverify.runtime.graph import Body, CapturedGraph
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
 from cgverify.runtime.leases import Lender, Lending
+from cgverify.runtime.optout import OPEN
 from cgverify.runtime.pool import LOCK, EmptyCaptureError
 from cgverify.runtime.results import CaptureRefusedError
 from cgverify.runtime.runtime import Runtime
+from cgverify.runtime.storm import CaptureWatch
 
 import torch
 
@@ -74,6 +76,8 @@ class GraphedRegion:
         self._warm_threads = threading.local()
         self._recent: tuple[_Recent, ...] = ()
         self._lending = Lending()
+        self._watch = CaptureWatch(plan)
+        self._replays = 0
         self._static = {k for k, entry in enumerate(plan.inputs) if entry.role is InputRole.STATIC}
         # a written input stays copied wherever it lies: a lease may be read again, by a second backward
         self._only_read = {k for k, entry in enumerate(plan.inputs) if not entry.written} - self._static
@@ -89,7 +93,7 @@ class GraphedRegion:
         if torch.is_grad_enabled():
             with torch.no_grad():
                 return self(*args)
-        if not torch.cuda.is_current_stream_capturing():
+        if not OPEN and not torch.cuda.is_current_stream_capturing():
             for entry in self._recent:
                 if entry.guard.admits(args):
                     with LOCK:
@@ -151,6 +155,7 @@ class GraphedRegion:
         else:
             with torch.cuda.nvtx.range(self.plan.name):
                 results = graph.replay(args)
+        self._replays += 1
         self._runtime.tally.replays += 1
         self._runtime.tally.copies += graph.copies
         self._runtime.tally.leases += graph.leases
@@ -207,6 +212,9 @@ class GraphedRegion:
         self._runtime.tally.captures += 1
         self._runtime.cache.put_graph(key, graph)
         logger.debug("%s: captured", self.plan.name)
+        storm = self._watch.note(key.description, self._replays) or self._runtime.describe_thrash()
+        if storm is not None:
+            _warn(storm, RuntimeWarning)
         return graph, None
 
     def _first_replay(
@@ -233,9 +241,7 @@ class GraphedRegion:
 
     def _give_up(self, key: EntryKey, refusal: Refusal, reason: str) -> Refusal:
         self._runtime.cache.put_mark(key, refusal)
-        message = f"{self.plan.name} runs un-graphed for arguments of this description: {reason}"
-        logger.warning(message)
-        warnings.warn(message, UngraphedWarning, stacklevel=4)
+        _warn(f"{self.plan.name} runs un-graphed for arguments of this description: {reason}", UngraphedWarning)
         return refusal
 
     def _note_addresses(self, args: Sequence[torch.Tensor]) -> None:
@@ -247,6 +253,11 @@ class GraphedRegion:
                 self._static = self._static - {position}
                 self._recent = ()  # their keys hold the address
                 seen.clear()
+
+
+def _warn(message: str, category: type[Warning]) -> None:
+    logger.warning(message)
+    warnings.warn(message, category, stacklevel=5)
 
 
 def _in_one_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ from cgverify.runtime.graph import CapturedGraph
 from cgverify.runtime.guards import Refusal
 from cgverify.runtime.pool import LOCK, Pool
 from cgverify.runtime.stats import RuntimeStats, Tally
+from cgverify.runtime.storm import describe_thrash
 
 import torch
 
@@ -25,6 +26,7 @@ class Runtime:
         self.cache: EntryCache[CapturedGraph, Refusal] = EntryCache(max_graphs)
         self.tally = Tally()
         self.check_first = check_first
+        self._max_graphs = max_graphs
         self._pools: dict[str, Pool] = {}
 
     def pool(self, device: str) -> Pool:
@@ -37,6 +39,10 @@ class Runtime:
         """Whether the tensor lies on graph memory that a graph on this device keeps."""
         pool = self._pools.get(device)
         return pool is not None and pool.is_lent(tensor)
+
+    def describe_thrash(self) -> str | None:
+        """What to warn of at this capture: graphs that are dropped before they were of use."""
+        return describe_thrash(self.tally.captures, self.tally.replays, self._max_graphs)
 
     def stats(self) -> RuntimeStats:
         """Counts since the transform was made, and what is held now."""
