@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from cgverify import __version__
@@ -34,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-COMMANDS = {
+COMMANDS: dict[Callable[..., int], str] = {
     check: "Verify what a transform makes of a function.",
     explain: "Print what a rule checks, why, and what to do.",
     show: "Draw what a transform makes of a function.",
@@ -73,7 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"code under check ended the process with SystemExit({error.code!r}); nothing was concluded")
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error: its class lives in click or in typer, by typer's version
-            return _fail(f"{error.format_message()} See cgverify --help.")
+            context = getattr(error, "ctx", None)
+            where = "cgverify" if context is None else context.command_path
+            found = error.format_message()
+            return _fail(f"{found.rstrip('.')}; see {where} --help")
         traceback.print_exc()
         return _fail("this is a fault in cgverify: please report it with the lines above")
     return code if isinstance(code, int) else 0

@@ -272,8 +272,9 @@ def test_explain_prints_each_manual(capsys: Output) -> None:
     ("arguments", "message"),
     [
         (["explain", "CG999"], "no rule 'CG999': the codes are CG101, "),
-        (["expalin"], "No such command 'expalin'. "),
-        (["check"], "Missing argument 'FILE.py:FUNC'. "),
+        (["expalin"], "No such command 'expalin'. Did you mean 'explain'?; see cgverify --help"),
+        (["check"], "Missing argument 'FILE.py:FUNC'; see cgverify check --help"),
+        (["check", "x.py:f", "--colour"], "No such option: --colour; see cgverify check --help"),
         (["check", "x.py:f", "--format", "xml"], "Invalid value for '--format': "),
         (["check", "x.py:f", "--device", "cuda"], None),
     ],
