@@ -23,7 +23,7 @@ from cgverify.bench.rows import FAILED, LEFT_OUT, NO_EXECUTOR, WRONG, Row, Safet
 
 import torch
 
-FULL_SECONDS, QUICK_SECONDS = 200.0, 35.0
+FULL_SECONDS, QUICK_SECONDS = 170.0, 35.0
 
 STEADY_CALLS = 3
 """Calls in which the peak of reserved memory is taken, when nothing is compiled or captured any more."""

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from cgverify.bench.cases import Case
 from cgverify.bench.measure import Timing
-from cgverify.bench.rows import OK, Row
+from cgverify.bench.rows import LEFT_OUT, OK, Row
 from cgverify.bench.targets import Target, compute_targets
 
 from rich.console import Console
@@ -49,6 +49,10 @@ def print_case(case: Case, rows: Sequence[Row], console: Console) -> None:
         f"{row.executor}: {row.limit}-limited" for row in rows if row.peer == "floor" and row.limit is not None
     )
     console.print(f"\n[bold]{escape(case.name)}[/]: {escape(case.about)}" + (f" (floor of {limits})" if limits else ""))
+    remarks = {row.remark for row in rows}
+    if len(remarks) == 1 and all(row.status == LEFT_OUT for row in rows):
+        console.print(f"  left out: {escape(remarks.pop())}", soft_wrap=True)
+        return
     table = Table(box=None, pad_edge=False)
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in COLUMNS[:2] else "right", no_wrap=True)

@@ -102,10 +102,10 @@ class Soak:
     def _steps(self, number: int) -> None:
         draw, choice = Draw(number, self.sizes), random.Random(number)
         held: deque[tuple[torch.cuda.Stream, list[torch.Tensor], list[torch.Tensor]]] = deque(maxlen=HELD)
-        while time.monotonic() < self.end and not self.faults:
-            history = choice.choice(self.histories)
+        for history, stream in self._order(choice):
+            if time.monotonic() > self.end or self.faults:
+                break
             with self.gate.entered(alone=history.exclusive):
-                stream = choice.choice(self.streams)
                 with torch.cuda.stream(stream):
                     found, results = history.step(draw)
                     held.append((stream, results, [result.clone() for result in results]))
@@ -114,6 +114,13 @@ class Soak:
                 with torch.cuda.stream(stream):
                     self._note(f"thread {number}, a result kept from an earlier call", difference(results, copies))
             self.steps[history.name] += 1
+
+    def _order(self, choice: random.Random) -> Iterator[tuple[History, torch.cuda.Stream]]:
+        """Each history on each stream once, so that libraries take their memory early; then at random."""
+        every = [(history, stream) for history in self.histories for stream in self.streams]
+        yield from choice.sample(every, len(every))
+        while True:
+            yield choice.choice(every)
 
     def _note(self, where: str, found: str) -> None:
         if found:

@@ -34,16 +34,16 @@ class Target:
         what: the figure in words.
         case: where it was measured.
         executor: of Thunder.
-        figure: what was found; None where a row it needs is missing.
+        figure: what was found.
         bound: the most it may be; None where there is no bound.
-        met: whether it is; None without figure or bound.
+        met: whether it is; None without a bound.
         remark: how to read it.
     """
 
     what: str
     case: str
     executor: str
-    figure: float | None
+    figure: float
     bound: float | None
     met: bool | None
     remark: str = ""
@@ -62,38 +62,40 @@ Found = dict[tuple[str, str, str], Row]
 
 def _over_floor(row: Row, found: Found) -> Iterator[Target]:
     floor = _computation(found, row, FLOOR)
-    bound = OVER_FLOOR_HOST if row.limit == "host" else OVER_FLOOR_GPU
-    met, remark = _at_most(row.to_floor, bound), f"limited by the {row.limit}"
-    if row.limit == "host" and row.computation is not None and floor is not None:
-        more = row.computation.throughput - floor.throughput
-        met, remark = met or more <= MORE_ON_HOST_US, f"{remark}; {more:+.1f} us, {MORE_ON_HOST_US:.0f} us are allowed"
+    if row.to_floor is None or row.computation is None or floor is None:
+        return
+    more = row.computation.throughput - floor.throughput
+    on_host = row.limit == "host"
+    bound = OVER_FLOOR_HOST if on_host else OVER_FLOOR_GPU
+    met = row.to_floor <= bound or (on_host and more <= MORE_ON_HOST_US)
+    remark = f"{row.limit}-limited, {more:+.1f} us"
+    if row.safety is not None:
+        safety = row.safety.region.throughput - row.safety.bare.throughput
+        remark += f": {safety:+.1f} in regions, {more - safety:+.1f} in Thunder's function around them"
     yield Target("computation over the floor", row.case, row.executor, row.to_floor, bound, met, remark)
 
 
 def _over_thunder_graphs(row: Row, found: Found) -> Iterator[Target]:
-    bound = OVER_THUNDER_GRAPHS.get(row.case)
-    if bound is None or row.executor != TORCH:
+    bound, figure = OVER_THUNDER_GRAPHS.get(row.case), row.to_thunder_graphs
+    if bound is None or row.executor != TORCH or figure is None:
         return
     remark = ""
     if row.safety is not None:
         remark = f"of it {row.safety.region.throughput - row.safety.bare.throughput:+.1f} us for safety"
-    figure = row.to_thunder_graphs
     what = "computation over Thunder's own graphs"
-    yield Target(what, row.case, row.executor, figure, bound, _at_most(figure, bound), remark)
+    yield Target(what, row.case, row.executor, figure, bound, figure <= bound, remark)
 
 
 def _lone_fusion(row: Row, found: Found) -> Iterator[Target]:
     """A chain is one fused symbol to the executor torchcompile."""
-    if row.executor != COMPILED or not row.case.startswith("chain"):
+    if row.executor != COMPILED or not row.case.startswith("chain") or row.computation is None:
         return
     regions = 0 if row.safety is None else row.safety.regions
-    figure = float(regions) if row.computation is not None else None
-    met = None if figure is None else regions == 1
-    yield Target("graphs for the lone fused symbol", row.case, row.executor, figure, None, met)
+    yield Target("graphs for the lone fused symbol", row.case, row.executor, regions, 1, regions == 1)
 
 
 def _over_compile(row: Row, found: Found) -> Iterator[Target]:
-    if row.executor != COMPILED:
+    if row.executor != COMPILED or row.whole_to_compile is None:
         return
     remark = ""
     if row.whole is not None and row.prologue is not None and row.computation is not None:
@@ -119,7 +121,3 @@ def _memory(row: Row, found: Found) -> Iterator[Target]:
 def _computation(found: Found, row: Row, peer: str) -> Timing | None:
     other = found.get((row.case, row.executor, peer))
     return None if other is None else other.computation
-
-
-def _at_most(figure: float | None, bound: float) -> bool | None:
-    return None if figure is None else figure <= bound
