@@ -99,7 +99,7 @@ class Caller:
             case Other(seed, drop):
                 self._call_other(seed, drop)
             case Collect():
-                gc.collect()
+                gc.collect(1)  # the oldest generation is all that was ever imported: not the caller's
             case Forget():
                 self.held.clear()
             case _ if not self.resolved.needs_grad:

@@ -106,7 +106,7 @@ class HistoryWriter:
             case Other(seed, drop) if self.subject == "program":
                 return self._call_other(seed, drop)
             case Collect():
-                return ["import gc", "gc.collect()"]
+                return ["import gc", "gc.collect(1)"]
             case Forget():
                 return self._forget()
             case _ if self.names and not self.resolved.needs_grad:

@@ -7,6 +7,7 @@ from math import inf, nan
 from typing import Any
 
 from cgverify.emulation import EmulatedCUDA
+from cgverify.fuzzing.devices import open_device
 from cgverify.fuzzing.execution import Record, run_history
 from cgverify.fuzzing.history_source import HistoryWriter
 from cgverify.fuzzing.program import (
@@ -35,6 +36,7 @@ from cgverify.fuzzing.sides import eager_side
 from cgverify.fuzzing.strategies import programs
 
 import pytest
+import torch
 from hypothesis import given, seed, settings
 
 PAIR = (Input(shape=(2, 3), values="integers"), Input(shape=(2, 3), values="integers"))
@@ -145,6 +147,19 @@ def test_a_caller_that_forgets() -> None:
         with_history(TRAINED, Call((1,)), Call((2,)), Forget(), Call((3,)), Backward(0), Forget(), Call((4,)))
     )
     assert {call for call, _, _ in record.held} == {1, 2, 3}
+
+
+def test_memory_is_poisoned() -> None:
+    """Programs run with NaNs in memory that nobody wrote or that was freed."""
+    with open_device("emulated"):
+        fresh = torch.empty(1000, device="cuda")
+        assert fresh.isnan().all()
+        fresh.fill_(1.0)
+        kept = fresh.data_ptr()
+        del fresh
+        again = torch.empty(1000, device="cuda")
+        assert again.data_ptr() == kept
+        assert again.isnan().all()
 
 
 @given(program=programs(gradients=True))
