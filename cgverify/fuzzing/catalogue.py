@@ -193,7 +193,5 @@ SEQUENCES: dict[str, Sequence] = {
         (),
         "tests/unit/test_trace_texts.py::test_two_builds_give_the_same_text_whatever_the_hash_seed",
     ),
-        "tests/unit/test_trace_texts.py::test_two_builds_give_the_same_text_whatever_the_hash_seed",
-    ),
 }
 """The catalogue's sequences of calls, by id."""
