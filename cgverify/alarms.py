@@ -10,14 +10,15 @@ until enough pairs were judged, so the answer is the same for any number of proc
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing import get_context
+from multiprocessing.pool import AsyncResult
 from unittest import mock
 
 from cgverify.api import CUDAGraphTransform
@@ -40,7 +41,7 @@ from hypothesis import HealthCheck, Phase
 from msgspec import structs
 from thunder.core.trace import TraceCtx
 
-BATCH = 1000
+BATCH = 500
 """Most programs of a batch that are traced directly."""
 
 SHARE = 50
@@ -77,23 +78,28 @@ class Alarms:
 
 
 def count_alarms(
-    pairs: int = 1000, seed: int = 0, jobs: int = 1, tell: Callable[[Alarms], None] = lambda alarms: None
+    pairs: int = 1000,
+    seed: int = 0,
+    jobs: int = 1,
+    tell: Callable[[Alarms], None] = lambda alarms: None,
+    seconds: float | None = None,
 ) -> Alarms:
-    """Judges right rewrites until at least `pairs` were judged.
+    """Judges right rewrites until at least `pairs` were judged, or time is up.
 
     Args:
         pairs: how many.
         seed: chooses the programs.
         jobs: processes; more than one start afresh, so the calling script needs a `__main__` guard.
         tell: called with the counts so far after each batch.
+        seconds: no batch is waited for after this long; None for no limit.
     """
-    found = Alarms()
+    found, began = Alarms(), time.monotonic()
     if not pairs:
         return found
     for batch in _batches(seed, min(BATCH, pairs), jobs):
         found += batch
         tell(found)
-        if found.pairs >= pairs:
+        if found.pairs >= pairs or (seconds is not None and time.monotonic() - began >= seconds):
             break
     return found
 
@@ -104,15 +110,12 @@ def _batches(seed: int, size: int, jobs: int) -> Iterator[Alarms]:
         yield from (judge_batch(seed, number, size) for number in count())
         return
     # A fresh interpreter now and then: Thunder keeps something of every trace.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=8) as pool:
-        waiting: list[Future[Alarms]] = []
-        try:
-            for number in count():
-                waiting.append(pool.submit(judge_batch, seed, number, size))
-                if len(waiting) > 2 * jobs:
-                    yield waiting.pop(0).result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    with get_context("spawn").Pool(jobs, maxtasksperchild=16) as pool:
+        waiting: deque[AsyncResult[Alarms]] = deque()
+        for number in count():
+            waiting.append(pool.apply_async(judge_batch, (seed, number, size)))
+            if len(waiting) > 2 * jobs:
+                yield waiting.popleft().get()
 
 
 def judge_batch(seed: int, number: int, size: int = BATCH) -> Alarms:

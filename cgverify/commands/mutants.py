@@ -39,6 +39,9 @@ def mutants(
         int | None,
         typer.Option(help="How many right rewrites are judged: twice --programs if left out.", min=0),
     ] = None,
+    pairs_seconds: Annotated[
+        float | None, typer.Option(help="Judge no more right rewrites after this long.", min=0)
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.", min=1)] = 1,
     reduce: Annotated[bool, typer.Option("--reduce/--no-reduce", help="Make small what running finds.")] = True,
     json_file: JsonOption = None,
@@ -53,7 +56,7 @@ def mutants(
     alarms = Alarms()
     if stage is not Stage.running:
         scores = scoring.score_mutators(programs, seed)
-        alarms = count_alarms(2 * programs if pairs is None else pairs, seed, jobs, _tell)
+        alarms = count_alarms(2 * programs if pairs is None else pairs, seed, jobs, _tell, pairs_seconds)
         if shown:
             _print_scores(scores)
             print(alarms.render())
