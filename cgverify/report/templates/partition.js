@@ -97,6 +97,8 @@
       link.addEventListener("click", (event) => { event.preventDefault(); choose(line); });
       return link;
     };
+    const textOf = (line) => [...line.querySelector("code").childNodes].filter((node) => node.nodeName !== "U")
+      .map((node) => node.textContent).join("").trim();
     const explain = (line, makers, users) => {
       const list = document.createElement("dl");
       const say = (term, ...parts) => {
@@ -123,8 +125,12 @@
         if (row) say(name, [row.cells[1].textContent, `owned by ${row.cells[2].textContent}`, row.cells[4].textContent.trim()].filter(Boolean).join(", "));
       }
       const place = places.get(line.dataset.s);
-      if (place) { say("source", place.cells[0].textContent); say("", make("code", place.cells[1].textContent.trim())); }
-      inspector.replaceChildren(make("p", line.querySelector("code").textContent, "line"), list);
+      const shown = [make("p", textOf(line), "line"), list];
+      if (place) {
+        say("source", place.cells[0].textContent);
+        shown.push(make("p", place.cells[1].textContent.trim(), "quoted"));
+      }
+      inspector.replaceChildren(...shown);
     };
 
     const reveal = (line) => {
