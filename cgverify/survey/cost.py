@@ -1,8 +1,9 @@
 """Measures what verification costs, as ratios: `python -m cgverify.survey.cost`.
 
-Two tables, in processor time, best of several runs. First, for each entry of the corpus, the verifier's time on the
+Three tables, in processor time, best of several runs. First, for each entry of the corpus, the verifier's time on the
 traces that `CUDAGraphTransform` emits, over the time of `thunder.jit` and the first call without it. Second, the
-verifier's and the transform's time on chains of ops, over that of 1,000 ops.
+verifier's and the transform's time on chains of ops, over that of 1,000 ops. Third, their time on a chain of 5,000 ops
+in one region, over that of Thunder's own transform on the same chain.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from thunder.core.prims import PrimIDs
 from thunder.core.proxies import variableify
 from thunder.core.trace import TraceCtx, TraceTag, from_trace, tracectx
 from thunder.core.transform_common import Transform
+from thunder.transforms.cudagraph import CUDAGraphTransform as ThundersOwn
 
 SIZES = (1000, 2000, 5000, 10000)
+PEER_SIZE = 5000
 
 
 class _Keeping(Transform):
@@ -40,12 +43,13 @@ class _Keeping(Transform):
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Prints both tables."""
+    """Prints the tables."""
     with warnings.catch_warnings(), open_device("auto"):
         warnings.simplefilter("ignore")  # Thunder asks torch for shapes on fake tensors, which warns on some versions
         shares = [_print_share(entry) for entry in CORPUS]
         print(f"median {sorted(shares)[len(shares) // 2]:.1%}, highest {max(shares):.1%} of thunder.jit's own time\n")
         _print_growth()
+        _print_peer()
     return 0
 
 
@@ -89,6 +93,20 @@ def _print_growth() -> None:
         rewritten = best_of(3, lambda trace=before: _rewritten([trace]))  # type: ignore[misc]
         base = base or (checked, rewritten)
         print(f"{size:6} ops: verifier {checked / base[0]:5.1f}x, transform {rewritten / base[1]:5.1f}x of 1,000 ops")
+
+
+def _print_peer() -> None:
+    before = make_chain(PEER_SIZE)
+    ((_, after),) = _rewritten([before])
+    (region,) = [bsym for bsym in after.bound_symbols if bsym.sym.is_fusion]
+    executors = (*thunder.get_default_executors(), *thunder.get_always_executors())
+    theirs = best_of(2, lambda: ThundersOwn().transform_trace_post_optimization(before, executors_list=executors))
+    rewritten = best_of(3, lambda: _rewritten([before])) / theirs
+    checked = best_of(3, lambda: verify(before, after)) / theirs
+    print(
+        f"{len(region.subsymbols):6} ops in one region: transform {rewritten:.2f}x, with verifier "
+        f"{rewritten + checked:.2f}x of Thunder's own transform"
+    )
 
 
 def make_chain(size: int) -> TraceCtx:

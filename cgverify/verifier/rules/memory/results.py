@@ -1,0 +1,155 @@
+"""Results of graphs: who owns the memory that a region returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cgverify.diagnostics import Note
+from cgverify.ir import OpKind
+from cgverify.plan import OutputRole
+from cgverify.verifier.pairing import saved_groups
+from cgverify.verifier.registry import Finding, rule
+from cgverify.verifier.semantics import TensorProxy
+from cgverify.verifier.subject import Region, Subject
+
+
+@rule("CG302", "live-output-overwritten")
+def live_output_overwritten(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        No result of a captured region reaches RETURN, itself or through views, under a contract whose runtime hands out
+        the graph's own memory. A result that a plan lends may be saved for the backward trace, and reaches the caller
+        neither.
+
+    Why it is wrong
+        The next replay overwrites what the caller still holds: results of earlier calls change, saved tensors of a
+        pending backward too.
+
+    Example
+        [t0] = CUDAGraph0(x)
+        return (t0,)
+
+    Instead
+        Hand out copies in fresh memory.
+
+    Not covered
+        Whether the caller keeps the result beyond the next call.
+    """
+    lends = any(_is_lent(region, at) for region in subject.captured for at in range(len(region.outputs)))
+    if subject.contract.fresh_outputs and not lends:
+        return
+    returned = frozenset[str]() if subject.contract.fresh_outputs else _escaping(subject, subject.after.returned)
+    handed_out = _escaping(subject, subject.after.handed_out) if lends else frozenset[str]()
+    for region in subject.captured:
+        aliases = subject.effects(region).aliases
+        for position, proxy in enumerate(region.op.bsym.flat_proxy_outs):
+            escaping = handed_out if _is_lent(region, position) else returned
+            if isinstance(proxy, TensorProxy) and proxy.name in escaping and position not in aliases:
+                yield Finding(
+                    f"`{proxy.name}` leaves `{region.name}` in graph memory, which the next replay overwrites",
+                    subject.at(region.op),
+                    _return_note(subject),
+                    "hand out a copy",
+                )
+
+
+@rule("CG303", "output-aliases-input")
+def output_aliases_input(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        A result of a captured region that may be an argument, or a view of one, is marked so in the plan; without a
+        plan, the contract must keep such views.
+
+    Why it is wrong
+        The caller gets a view of a private copy: writes to it no longer reach the caller's own tensor, and the next
+        replay overwrites it.
+
+    Example
+        [t0] = CUDAGraph0(x)
+          # t0 = torch.reshape(x, (16,))
+
+    Instead
+        Make the view again from the caller's tensor after each replay.
+
+    Not covered
+        Views of values that the region computes itself.
+    """
+    for region in subject.captured:
+        for position, parameters in subject.effects(region).aliases.items():
+            if _is_kept(subject, region, position) or position >= len(region.outputs):
+                continue
+            name = region.outputs[position]
+            yield Finding(
+                f"`{name}` may share memory with input `{parameters[0]}` of `{region.name}`, as a view of a copy",
+                subject.at(region.op),
+                (Note("the plan calls it fresh" if region.claim else "the runtime keeps no views of inputs"),),
+                "mark the output as a possible alias of an input",
+            )
+
+
+@rule("CG305", "pool-replay-order")
+def pool_replay_order(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        Under a contract whose graphs share a memory pool and hand out the pool's own memory: no result of a captured
+        region is saved for the backward trace.
+
+    Why it is wrong
+        Memory in a pool may be used again by graphs that are captured later, if replays keep the order of the
+        captures. Two forward calls before the first backward break that order: the saved tensor is overwritten.
+
+    Example
+        [t0] = CUDAGraph0(x)
+        return {...}, ((t0,), ())
+
+    Instead
+        Give the pool to one graph, or hand out copies.
+
+    Not covered
+        The order in which two functions are called. What one graph alone overwrites: CG302.
+    """
+    if not subject.contract.shares_pool or subject.contract.fresh_outputs:
+        return
+    saved = {name for group in saved_groups(subject.after) for name in group}
+    for region in subject.captured:
+        aliases = subject.effects(region).aliases
+        for position, name in enumerate(region.outputs):
+            if name in saved and position not in aliases:
+                yield Finding(
+                    f"`{name}` is saved for the backward trace in a pool that `{region.name}` shares",
+                    subject.at(region.op),
+                    _return_note(subject),
+                    "hand out a copy, or give each graph a pool of its own",
+                )
+
+
+def _is_kept(subject: Subject, region: Region, position: int) -> bool:
+    if region.claim is None:
+        escaping = _escaping(subject, subject.after.returned)
+        return subject.contract.views_kept or region.outputs[position] not in escaping
+    outputs = region.claim.outputs
+    return position >= len(outputs) or outputs[position].role is OutputRole.MAY_ALIAS_INPUT
+
+
+def _is_lent(region: Region, position: int) -> bool:
+    """Whether the plan leaves a result in graph memory."""
+    outputs = () if region.claim is None else region.claim.outputs
+    return position < len(outputs) and outputs[position].role is OutputRole.LENT
+
+
+def _escaping(subject: Subject, listed: Iterable[str]) -> frozenset[str]:
+    """Names whose memory RETURN may hand out: what it lists, and what that may be a view of."""
+    names = set(listed)
+    for op in reversed(subject.after.ops):
+        if op.kind is not OpKind.COMPUTE:
+            continue
+        facts = subject.facts(op)
+        for name in op.outputs:
+            if name in names:
+                names.update(facts.views.get(name, ()))
+    return frozenset(names)
+
+
+def _return_note(subject: Subject) -> tuple[Note, ...]:
+    op = subject.after.return_op
+    return () if op is None else (Note("handed out here", subject.at(op)),)

@@ -1,0 +1,78 @@
+"""Signatures of regions: call, body, text and plan agree on arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cgverify.diagnostics import Note
+from cgverify.verifier.registry import Finding, rule
+from cgverify.verifier.subject import Region, Subject
+
+
+@rule("CG103", "region-signature-mismatch")
+def region_signature_mismatch(subject: Subject) -> Iterator[Finding]:
+    """
+    What it checks
+        A region is called with as many arguments as its body has parameters and binds as many results as it returns;
+        a region without a body defines each output by its subsymbols and uses only its arguments. Where the region
+        carries a plan, the names and their order agree with the plan, on the call, in the body and in its text.
+
+    Why it is wrong
+        Arguments are passed by position: a shifted list computes with the wrong tensors, silently if the shapes fit.
+
+    Example
+        [t2] = CUDAGraph0(y, x)      # the body is CUDAGraph0(x, y)
+
+    Instead
+        Build call, body and plan from one list of inputs and one list of outputs.
+
+    Not covered
+        Whether an input is needed: an unused input costs a copy.
+    """
+    for region in subject.regions:
+        for what, notes in _signature_faults(region):
+            yield Finding(
+                f"region `{region.name}` {what}",
+                subject.at(region.op),
+                tuple(Note(note) for note in notes),
+                "build the call, the body and the plan from the same lists",
+            )
+
+
+def _signature_faults(region: Region) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if region.called is None:
+        yield "has no callable: its call context does not name it", ()
+    if not isinstance(region.op.bsym.output, (list, tuple)):
+        yield "does not bind a list of results", ()
+    if region.body is None:
+        yield from _closure_faults(region)
+        return
+    sides = {"the call": region.arguments, "the body": region.parameters}
+    results = {"the call": region.outputs, "the body": region.results}
+    if region.text is not None and region.text.function is not None:
+        sides["the executed text"] = region.text.parameters
+    if region.claim is not None:
+        sides["the plan"] = tuple(entry.name for entry in region.claim.inputs)
+        results["the plan"] = tuple(entry.name for entry in region.claim.outputs)
+    for what, lists in (("arguments", sides), ("results", results)):
+        if len({len(names) for names in lists.values()}) > 1:
+            yield f"has different numbers of {what} on its sides", _listed(lists)
+        elif region.claim is not None and len(set(lists.values())) > 1:
+            yield f"has other {what} on one side than on another", _listed(lists)
+
+
+def _listed(lists: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(f"{side}: {', '.join(names) or 'none'}" for side, names in lists.items())
+
+
+def _closure_faults(region: Region) -> Iterator[tuple[str, tuple[str, ...]]]:
+    defined = set(region.arguments)
+    for op in region.computing:
+        missing = [name for name in op.reads if name not in defined]
+        if missing:
+            yield f"uses `{missing[0]}`, which is no argument of it", (f"in {op.name}",)
+        defined.update(missing)
+        defined.update(op.outputs)
+    for name in region.outputs:
+        if name not in defined:
+            yield f"returns `{name}`, which none of its subsymbols computes", ()
