@@ -22,7 +22,7 @@ class Refusal(Enum):
     """Why a call runs un-graphed."""
 
     FIRST_CALL = "first call of this entry, or in this thread: it runs un-graphed and warms kernels and libraries up"
-    OPTED_OUT = "inside `cgverify.ungraphed()`"
+    OPTED_OUT = "called inside cgverify.ungraphed()"
     INSIDE_CAPTURE = "the stream is already being captured by somebody else"
     NOT_PLAIN = "an argument is not a plain strided CUDA tensor of the region's device"
     LAZY_BITS = "an argument is a lazy conjugate or negation"

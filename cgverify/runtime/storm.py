@@ -15,6 +15,9 @@ from cgverify.plan import Region
 CAPTURES = 16
 """Captures of one region without a word."""
 
+TURNOVER = 64
+"""Captures of one transform without a word; or four times its limit of graphs, if that is more."""
+
 REPLAYS = 4
 """Replays per capture that make captures worth while."""
 
@@ -35,7 +38,7 @@ def describe_thrash(captures: int, replays: int, max_graphs: int) -> str | None:
         replays: of all its graphs.
         max_graphs: how many of these may be alive.
     """
-    if captures != max(2 * max_graphs, CAPTURES) + 1 or replays >= REPLAYS * captures:
+    if captures != max(4 * max_graphs, TURNOVER) + 1 or replays >= REPLAYS * captures:
         return None
     return (
         f"{captures} graphs were captured and replayed {replays} times, while at most {max_graphs} may be alive: raise "

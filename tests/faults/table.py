@@ -91,14 +91,14 @@ FAULTS: tuple[Fault, ...] = (
         "A07",
         "A function's own result is its next argument",
         "prevented",
-        "No result is graph memory, so no argument is.",
+        "No result that a caller gets is graph memory, so no argument is.",
         "test_a::test_A07_own_output_fed_back",
     ),
     Fault(
         "A08",
         "Un-graphed work between two regions hands over memory at a new address",
         "prevented",
-        "Only what Thunder promises to stay is read in place, under guard; all else is copied in.",
+        "What Thunder promises to stay, or a graph lends, is read in place, under guard; all else is copied in.",
         "test_a::test_A08_fresh_tensors_between_two_graphs",
     ),
     Fault(
@@ -287,7 +287,7 @@ FAULTS: tuple[Fault, ...] = (
         "C01",
         "A second forward overwrites what the first one saved",
         "prevented",
-        "Saved tensors are results, so each forward has its own.",
+        "No graph replays over a saved tensor that somebody holds: the call runs un-graphed, and later ones copy it out.",
         "test_c::test_C01_several_forwards_before_the_first_backward",
     ),
     Fault(
@@ -301,14 +301,14 @@ FAULTS: tuple[Fault, ...] = (
         "C03",
         "A shared pool recycles what a backward still needs",
         "prevented",
-        "Nothing stays live in a pool between calls.",
+        "What a graph keeps for a backward is taken for captures after it; a graph captured before it gives way.",
         "test_c::test_C03_saved_tensors_in_a_shared_pool",
     ),
     Fault(
         "C04",
         "The backward reads what another entry of the forward saved",
         "prevented",
-        "Saved tensors come as arguments of the backward region and are copied in or compared by address.",
+        "Saved tensors come as arguments of the backward region: lent ones are compared by address, others copied in.",
         "test_c::test_C04_forward_captured_again_for_other_strides",
     ),
     Fault(
@@ -420,7 +420,7 @@ FAULTS: tuple[Fault, ...] = (
         "D03",
         "Graphs of one pool replay in another order",
         "prevented",
-        "Copy-in, replay and copy-out of one call are enqueued together; nothing in the pool outlives them.",
+        "Copy-in, replay and copy-out of one call are enqueued together; what outlives them keeps older graphs still.",
         "test_d::test_D03_graphs_of_one_pool_in_any_order",
     ),
     Fault(
@@ -441,7 +441,7 @@ FAULTS: tuple[Fault, ...] = (
         "D06",
         "A tensor escapes from graph memory by a side door",
         "prevented",
-        "Whatever leaves a region is a result of it, copied out.",
+        "Whatever leaves a region is a result of it: copied out, or lent where only the trace itself uses it.",
         "test_d::test_D06_tensor_that_escapes_by_a_side_door",
     ),
     Fault(
@@ -679,7 +679,7 @@ FAULTS: tuple[Fault, ...] = (
         "H04",
         "Copies double the memory",
         "prevented",
-        "Parameters and buffers are read in place, and buffers of one transform are shared.",
+        "Parameters, buffers and saved tensors are read in place, and buffers of one transform are shared.",
         "test_h::test_H04_static_copies_double_memory",
     ),
     Fault(

@@ -10,6 +10,7 @@ from typing import Any
 import cgverify
 from cgverify import CUDAGraphTransform
 from cgverify.plan import InputRole, Region, RegionInput
+from cgverify.runtime import storm
 from cgverify.runtime.guards import Refusal
 from cgverify.runtime.storm import CAPTURES, REPLAYS, CaptureWatch, describe_thrash
 from tests.faults.pairs import CALLS, Pair, randn, step, warnings_of_the_transform
@@ -95,15 +96,16 @@ def test_a_storm_of_strides_is_warned_of_once() -> None:
     assert "the strides of `x` changed; pass one layout" in said[0]
 
 
-def test_graphs_dropped_before_they_are_of_use_are_warned_of_once() -> None:
+def test_graphs_dropped_before_they_are_of_use_are_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """More shapes than graphs may be alive, each called twice: the warning names the limit, and comes once."""
     pair = Pair(lambda x: torch.exp(x) + 1, max_graphs=2)
+    monkeypatch.setattr(storm, "TURNOVER", 8)
     with warnings_of_the_transform() as said:
-        for size in range(1, CAPTURES + 4):
+        for size in range(1, 12):
             for _ in range(2):
                 pair.graphed(torch.ones(size, device="cuda"))
     assert len(said) == 1
-    assert f"{CAPTURES + 1} graphs were captured" in said[0] and "max_graphs" in said[0]
+    assert "9 graphs were captured and replayed 8 times" in said[0] and "max_graphs" in said[0]
 
 
 REGION = Region(
@@ -151,4 +153,4 @@ def test_captures_that_pay_are_no_storm() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not any(watch.note(described(k, 1, range(4)), REPLAYS * (k + 1)) for k in range(4 * CAPTURES))
-        assert not any(describe_thrash(k, REPLAYS * k, 2) for k in range(4 * CAPTURES))
+        assert not any(describe_thrash(k, REPLAYS * k, 2) for k in range(2 * storm.TURNOVER))
