@@ -25,6 +25,7 @@ from cgverify.fuzzing.program import Program, encode_program
 from cgverify.fuzzing.properties import Property
 from cgverify.fuzzing.rendering import render_source
 from cgverify.fuzzing.resolution import resolve_program
+from cgverify.fuzzing.steering import steer
 from cgverify.fuzzing.tally import count_verdict
 from cgverify.fuzzing.targets import Target
 from cgverify.fuzzing.verdict import Verdict
@@ -61,6 +62,7 @@ class Shard:
         journal: where programs are recorded before they run, if anywhere.
         effort: how far to go into what fails.
         keep_recovered: told at once of each example that was run again.
+        searching: whether Hypothesis looks for programs of many regions and aliases, besides drawing.
     """
 
     property: Property
@@ -73,6 +75,7 @@ class Shard:
     journal: Journal | None = None
     effort: Effort = field(default_factory=Effort)
     keep_recovered: Callable[[Recovered], None] | None = None
+    searching: bool = False
 
     def run(self, budget: Budget) -> Outcome:
         """Run what is left over from dead processes, then draw and judge programs until the budget is used up."""
@@ -139,23 +142,25 @@ class Shard:
             max_examples=count,
             database=None,
             deadline=None,
-            phases=(Phase.generate,),
+            phases=(Phase.generate, Phase.target) if self.searching else (Phase.generate,),
             suppress_health_check=list(HealthCheck),
         )
         @given(program=self.property.draw())
         def draw(program: Program) -> None:
             if not self.is_late():
-                self._run(program)
+                verdict = self._run(program)
+                if self.searching:
+                    steer(program, verdict)
 
         draw()
 
-    def _run(self, program: Program) -> None:
+    def _run(self, program: Program) -> Verdict:
         if self.journal is None:
-            self._judge(program)
-            return
+            return self._judge(program)
         with self.journal.running(self.property.name, program) as entry:
             verdict = self._judge(program)
             entry.status, entry.invariant = verdict.status, verdict.invariant
+        return verdict
 
     def _judge(self, program: Program) -> Verdict:
         begun = time.monotonic()

@@ -11,7 +11,7 @@ from typing import Any
 
 from cgverify.fuzzing.histories import histories
 from cgverify.fuzzing.operations import FAMILIES, OPERATIONS
-from cgverify.fuzzing.program import Input, Program, Step
+from cgverify.fuzzing.program import Input, Layout, Program, Step
 from cgverify.fuzzing.signatures import Parameter
 
 import msgspec
@@ -23,7 +23,7 @@ _BY_FAMILY = {family: [op for op in OPERATIONS.values() if op.family == family] 
 _WEIGHTS = {"elementwise": 5, "reduction": 2, "view": 2, "number": 2, "in-place": 2}
 _OUTPUTS = (-1, -2, -3, 0, 1, 2, -4, -5, None, 5)
 _CHOICE = st.integers(0, 15)
-_WHOLES = ((3,), (2, 3), (3, 3), (2, 3, 4), (2, 1, 3), (4, 1), (1,), ())
+_WHOLES = (*((3,), (2, 3), (3, 3), (2, 3, 4), (2, 1, 3), (4, 1), (1,), ()) * 3, (0,), (2, 0), (0, 3))
 
 
 # For tests of your own: `settings.load_profile("cgverify-gate")`. A program may take long, and most are big.
@@ -95,7 +95,7 @@ def _input(draw: st.DrawFn, shapes: tuple[tuple[int, ...], ...], trains: bool, o
     exotic = draw(st.integers(0, 5)) == 5
     return Input(
         shape=draw(st.sampled_from(shapes)),
-        dtype=draw(st.sampled_from(("f32", "f32", "f64", "i64", "bool", "bf16", "f16", "i32"))),
+        dtype=draw(st.sampled_from(("f32", "f32", "f64", "i64", "bool", "bf16", "f16", "i32", "u8"))),
         layout=draw(st.sampled_from(("contiguous", "transposed", "strided", "offset", "expanded")))
         if exotic
         else "contiguous",
@@ -110,9 +110,10 @@ def _input(draw: st.DrawFn, shapes: tuple[tuple[int, ...], ...], trains: bool, o
 
 def _without_impossible_alias(entry: Input, earlier: list[Input]) -> Input:
     """Turn an alias that cannot be into an input of its own; aliases are arguments of the same dtype, size and
-    device.
+    device, and some are shifted by one element.
     """
     base = None if entry.alias_of is None or entry.alias_of >= len(earlier) else earlier[entry.alias_of]
     if base is None or base.alias_of is not None or (base.role, entry.role) != ("arg", "arg"):
         return msgspec.structs.replace(entry, alias_of=None)
-    return msgspec.structs.replace(base, alias_of=entry.alias_of, requires_grad=False)
+    layout: Layout = "offset" if entry.layout == "offset" and base.layout == "contiguous" else "contiguous"
+    return msgspec.structs.replace(base, alias_of=entry.alias_of, requires_grad=False, layout=layout)

@@ -6,8 +6,10 @@ from typing import Any
 
 from cgverify.fuzzing.building.bounds import Bound, Params, bounded
 from cgverify.fuzzing.building.elementwise import as_mask
+from cgverify.fuzzing.building.movement import to_device
 from cgverify.fuzzing.building.reductions import integral_dtype
-from cgverify.fuzzing.building.views import choose_key
+from cgverify.fuzzing.building.sources import read_number
+from cgverify.fuzzing.building.views import choose_key, emit_view
 from cgverify.fuzzing.pool import Pool, Ref, Symbol
 from cgverify.fuzzing.signatures import Operation, broadcastable, destination, source
 from cgverify.fuzzing.values import FLOATS, NUMERIC, TensorType, broadcast, promote
@@ -78,3 +80,17 @@ def setitem(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
         (value,) = pool.emit("torch.sum", (value,), shapes=((),), dtype=integral_dtype(kind.dtype), bound=bound)
     symbol = Symbol("copy_with_setitem_impl", (refs[0], key, value))
     pool.emit_write("setitem", (refs[0], key, value), symbol=symbol, bound=pool.types[value.value].bound)
+
+
+def read_and_reset(pool: Pool, refs: tuple[Ref, ...], params: Params) -> None:
+    """Let the host read a view of a tensor, then write the tensor: how a running total is reported and reset."""
+    flat = emit_view(pool, "torch.reshape", (refs[0], (pool.tensor(refs[0]).numel,)), (pool.tensor(refs[0]).numel,))
+    if params["by"] == "item":
+        read_number(pool, emit_view(pool, "torch.select", (flat, 0, 0), ()))
+    else:
+        to_device(pool, (flat,), {"device": "cpu"})
+    if params["write"] == "zero_":
+        pool.emit_write("Tensor.zero_", refs, symbol="zeros_like", bound=0.0)
+    else:
+        bound = bounded(pool, lambda a: 2 * a, refs)
+        pool.emit_write("Tensor.mul_", (*refs, 2.0), symbol="mul", bound=bound)
