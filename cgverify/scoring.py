@@ -49,17 +49,19 @@ class Score:
         return 0 < self.planted == self.caught
 
 
-def score_mutators(programs_drawn: int = 1000, seed: int = 0) -> list[Score]:
+def score_mutators(programs_drawn: int = 1000, seed: int = 0, tell: Callable[[], None] = lambda: None) -> list[Score]:
     """Plant each fault in up to ``ENOUGH`` rewrites of ``programs_drawn`` programs and count.
 
     Args:
         programs_drawn: how many programs are drawn; those after every fault was planted often enough cost little.
         seed: chooses the programs.
+        tell: called for each program.
     """
     planted: Counter[str] = Counter()
     caught: Counter[str] = Counter()
 
     def plant_all(program: Program) -> None:
+        tell()
         waiting = [mutator for mutator in MUTATORS if planted[mutator.name] < ENOUGH]
         rewrite = _rewrite(program) if waiting else None
         if rewrite is None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Annotated
 
 from cgverify.commands.options import STANDARD_OUTPUT, Device, DeviceOption, JsonOption, write_json
+from cgverify.progress import Progress, show_progress
 
 import typer
 
@@ -49,19 +50,30 @@ def mutants(
     """Plant known faults, and judge right rewrites: 0 all faults caught and no false alarm, else 1."""
     from cgverify import scoring
     from cgverify.alarms import Alarms, count_alarms
+    from cgverify.fuzzing.mutants import MUTANTS
     from cgverify.hunting import Effort, hunt_all
 
     shown = json_file != STANDARD_OUTPUT
     scores: list[Score] = []
     alarms = Alarms()
     if stage is not Stage.running:
-        scores = scoring.score_mutators(programs, seed)
-        alarms = count_alarms(2 * programs if pairs is None else pairs, seed, jobs, _tell, pairs_seconds)
+        with show_progress("rewrites corrupted", programs) as progress:
+            scores = scoring.score_mutators(programs, seed, progress.advance)
+        wanted = 2 * programs if pairs is None else pairs
+        with show_progress("right rewrites", wanted, unit="rewrites") as progress:
+            alarms = count_alarms(wanted, seed, jobs, partial(_tell, progress), pairs_seconds)
         if shown:
             _print_scores(scores)
             print(alarms.render())
     effort = Effort(programs, seconds, seed, running=stage is not Stage.verifier, reducing=reduce)
-    hunts = hunt_all(effort, device.value, jobs, _print_hunt if shown else None)
+    with show_progress("mutants", len(MUTANTS) if effort.running else None, unit="mutants") as progress:
+
+        def tell(hunt: Hunt) -> None:
+            progress.advance(failed=not hunt.ok)
+            if shown:
+                _print_hunt(hunt)
+
+        hunts = hunt_all(effort, device.value, jobs, tell)
     found = sum(score.ok for score in scores) + sum(hunt.ok and hunt.possible for hunt in hunts)
     planted = len(scores) + sum(hunt.possible for hunt in hunts)
     if json_file is not None:
@@ -114,5 +126,5 @@ def _print_rates(hunts: Sequence[Hunt], *, running: bool) -> None:
         print(f"made small: median {median(sizes):g} ops, at most {max(sizes)}")
 
 
-def _tell(alarms: Alarms) -> None:
-    print(f"{len(alarms.false)} alarms on {alarms.pairs} right rewrites so far", file=sys.stderr, flush=True)
+def _tell(progress: Progress, alarms: Alarms) -> None:
+    progress.advance(alarms.pairs - progress.done, failed=len(alarms.false) - progress.failed)
