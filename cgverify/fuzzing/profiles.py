@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+FOLDER = ".cgverify"
+"""Where failures and journals go, below pytest's root folder."""
+
 SHARDS = 8
 """Fixed, because another number of shards would draw other programs; workers share them."""
 
@@ -21,18 +24,20 @@ class Profile:
         programs: how many each fuzz target draws, all shards together.
         campaign: with a fixed name, the same programs every time; empty for new ones in each run.
         seconds: how long each fuzz target may take, all shards together, in worker time; None for no limit.
+        searching: whether programs are also searched for, see :mod:`cgverify.fuzzing.steering`.
     """
 
     programs: dict[str, int]
     campaign: str
     seconds: float | None = None
+    searching: bool = False
 
 
 _GATE = {"structure": 2000, "equivalence": 1400, "eager": 800, "gradients": 100, "end-to-end": 100}
 PROFILES = {
     "gate": Profile(_GATE, "gate"),
     "dev": Profile(_GATE, ""),
-    "nightly": Profile({name: 40 * count for name, count in _GATE.items()}, ""),
+    "nightly": Profile({name: 40 * count for name, count in _GATE.items()}, "", searching=True),
 }
 
 

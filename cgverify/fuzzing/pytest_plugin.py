@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cgverify.fuzzing.profiles import PROFILES, SHARDS, count_workers, find_gpus
+from cgverify.fuzzing.profiles import FOLDER, PROFILES, SHARDS, count_workers, find_gpus
 from cgverify.fuzzing.summary import find_vacuity, render_summary
 
 import pytest
@@ -18,7 +18,6 @@ import pytest
 if TYPE_CHECKING:
     from cgverify.fuzzing.outcome import Outcome
 
-FOLDER = ".cgverify"
 PROPERTY = "cgverify-outcome"
 
 
@@ -205,6 +204,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.write_line(f"target {target}, campaign {campaign}, {SHARDS} shards")
     for line in render_summary(outcomes, graphs=target != "none"):
         terminalreporter.write_line(line)
+    from cgverify.fuzzing.journal import count_waiting
+
+    if waiting := count_waiting(config.rootpath / FOLDER / "journal"):
+        terminalreporter.write_line(
+            f"{waiting} programs of runs that ended early wait for a run with their target and device"
+        )
 
 
 def _is_vacuous(config: pytest.Config) -> bool:

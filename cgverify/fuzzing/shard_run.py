@@ -10,7 +10,7 @@ from cgverify.fuzzing.devices import DeviceName, choose_device
 from cgverify.fuzzing.executor import Executor, InProcess, Isolated
 from cgverify.fuzzing.journal import Journal
 from cgverify.fuzzing.outcome import Outcome
-from cgverify.fuzzing.profiles import PROFILES, SHARDS
+from cgverify.fuzzing.profiles import FOLDER, PROFILES, SHARDS
 from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.session import Budget, Shard
 from cgverify.fuzzing.targets import Target, find_target
@@ -18,7 +18,6 @@ from cgverify.fuzzing.targets import Target, find_target
 import pytest
 import torch
 
-FOLDER = ".cgverify"
 _EXECUTOR = pytest.StashKey[Executor]()
 _JOURNAL = pytest.StashKey[Journal]()
 
@@ -37,6 +36,7 @@ def run_shard(config: pytest.Config, name: str, number: int, campaign: str) -> O
     seconds = config.getoption("--cgverify-seconds") or profile.seconds
     share = programs // SHARDS + (number < programs % SHARDS)
     shard = Shard(PROPERTIES[name], target, device, folder / "failures", number, campaign, executor, journal)
+    shard.searching = profile.searching
     return shard.run(Budget(share, None if seconds is None else seconds * _workers(config) / SHARDS))
 
 

@@ -24,3 +24,13 @@ class Deadly(Transform):  # type: ignore[misc]
             elif bsym.sym.name.endswith("tanh"):
                 time.sleep(1000)
         return computation_trace
+
+
+class Fragile(Transform):  # type: ignore[misc]
+    """Dies of long traces and changes nothing."""
+
+    def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
+        """Abort at twenty bound symbols."""
+        if len(computation_trace.bound_symbols) >= 20:
+            os.abort()
+        return computation_trace

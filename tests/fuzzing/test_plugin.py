@@ -8,13 +8,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cgverify.fuzzing.profiles import SHARDS
+from cgverify.fuzzing.profiles import SHARDS, count_workers
 from cgverify.fuzzing.summary import FLOORS, find_vacuity
 
 import pytest
 import torch
 
 ROOT = Path(__file__).parents[2]
+
+
+HERE = ("--cgverify-isolate", "never")
+"""Judge in the process itself, which starts faster."""
 
 
 def run_pytest(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -70,7 +74,7 @@ def test_green_run(tmp_path: Path) -> None:
 def test_red_run(tmp_path: Path) -> None:
     """With Thunder's transform it fails, under xdist too, and names script and shrunk program for each failure."""
     done = run_pytest(
-        tmp_path, "-n", "2", "-k", "equivalence", "--cgverify-target", "thunder", "--cgverify-programs", "16"
+        tmp_path, "-n", "2", "-k", "equivalence", "--cgverify-target", "thunder", "--cgverify-programs", "16", *HERE
     )
     assert done.returncode == 1, done.stdout
     scripts = sorted((tmp_path / ".cgverify" / "failures").glob("*.py"))
@@ -104,16 +108,49 @@ def test_gate_is_the_same_serial_and_parallel(tmp_path: Path) -> None:
                 "gate",
                 "--cgverify-programs",
                 "24",
+                *HERE,
                 *extra,
             ),
             env={"PYTHONPATH": os.pathsep.join((str(ROOT), str(tmp_path)))},
         )
         for extra in ((), ("-n", "2"))
     ]
+    printed = [line for run in runs for line in run.stdout.splitlines() if "the set of programs has the hash" in line]
+    assert len(printed) == 2
+    assert len(set(printed)) == 1
     serial, parallel = (sorted(line for line in run.stdout.splitlines() if line.startswith("HASH")) for run in runs)
     assert len(serial) == SHARDS
     assert len(set(serial)) == SHARDS
     assert serial == parallel
+
+
+def test_a_run_that_dies_is_taken_up(tmp_path: Path) -> None:
+    """A program that takes the whole run down is run first the next time, in a child, and is a crash then."""
+    options = (
+        "-k",
+        "structure and 0",
+        "--cgverify-target",
+        "tests.fuzzing.deadly:Fragile",
+        "--cgverify-profile",
+        "gate",
+    )
+    died = run_pytest(tmp_path, *options, "--cgverify-programs", "800", *HERE)
+    assert died.returncode < 0
+    done = run_pytest(tmp_path, *options, "--cgverify-programs", "8")
+    assert done.returncode == 1, done.stdout
+    assert "1 examples were running when their process ended; run again: 1 fail" in done.stdout
+    assert "crash: the process dies of SIGABRT" in done.stdout
+    assert list((tmp_path / ".cgverify" / "journal").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("visible", "device", "workers"), [("0,1", "auto", 6), ("", "cuda", None), ("0", "emulated", None)]
+)
+def test_auto_workers(visible: str, device: str, workers: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-n auto` means GPUs times slots, at most one for each core; without GPUs it is left to pytest-xdist: cores."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    assert count_workers(device) == workers
 
 
 def test_loading_imports_neither_torch_nor_thunder() -> None:
