@@ -24,6 +24,9 @@ def reproduce(
         str | None, typer.Option(help="For a program file: cgverify (default), thunder, none, module:attribute.")
     ] = None,
     device: Annotated[Device | None, typer.Option(help="For a program file: auto (default), emulated, cuda.")] = None,
+    blame: Annotated[
+        bool, typer.Option("--blame", help="Graph the regions one by one and name the one that flips the verdict.")
+    ] = False,
     json_file: JsonOption = None,
 ) -> int:
     """Run one failure again: 0 it does not show, 1 it does, 2 it cannot run here."""
@@ -32,17 +35,24 @@ def reproduce(
 
     with one_line_errors(CheckError):
         if file.endswith(".py"):
-            if target or device or json_file:
+            if target or device or json_file or blame:
                 raise CommandError(
-                    f"{file} is a script with a target and a device of its own: drop --target, --device and --json"
+                    f"{file} is a script with a target and a device of its own: drop --target, --device, --blame and "
+                    "--json, or give the program file beside it"
                 )
             return reproduce_script(file)
-        found = reproduce_program(file, target=target or "cgverify", device=(device or Device.auto).value)
+        found = reproduce_program(file, target=target or "cgverify", device=(device or Device.auto).value, blame=blame)
     verdict = found.verdict
     if json_file is not None:
         told = {"status": verdict.status, "oracle": found.oracle, "invariant": verdict.invariant}
-        write_json("reproduction", {**told, "evidence": verdict.evidence, "source": found.source}, json_file)
+        write_json(
+            "reproduction",
+            {**told, "evidence": verdict.evidence, "source": found.source, "blame": found.blame},
+            json_file,
+        )
     if json_file != STANDARD_OUTPUT:
         print(found.source)
         print(f"{verdict.status}: {found.oracle}: {verdict.invariant} {verdict.evidence}".rstrip())
+        if found.blame:
+            print(found.blame)
     return EXIT_CODES[verdict.status]

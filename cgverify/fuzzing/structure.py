@@ -13,6 +13,7 @@ import builtins
 from collections.abc import Iterator
 
 from thunder.core.proxies import Proxy
+from thunder.core.symbol import BoundSymbol
 from thunder.core.trace import TraceCtx
 
 ALWAYS = {"torch", "thunder", "no_autocast", "__function_obj", *dir(builtins)}
@@ -34,7 +35,12 @@ def find_faults(before: TraceCtx, after: TraceCtx) -> list[str]:
 
 def count_regions(trace: TraceCtx) -> int:
     """Return the number of CUDA-graph regions in a trace."""
-    return sum(bsym.sym.name.startswith("CUDAGraph") for bsym in trace.bound_symbols)
+    return sum(map(is_region, trace.bound_symbols))
+
+
+def is_region(bsym: BoundSymbol) -> bool:
+    """Whether a bound symbol stands for a CUDA graph."""
+    return bool(bsym.sym.name.startswith("CUDAGraph"))
 
 
 def _names(trace: TraceCtx) -> list[str]:
