@@ -5,8 +5,11 @@
 | picture | what a page says of one rewrite: lines of both traces, partners, regions, reasons |
 | lifetimes | how long each value is needed and held, and who owns its memory |
 | partition | one function under one transform: pictures, verdicts, source lines |
-| terminal | the same as text for a terminal |
+| segments, findings | regions and what stands between them; what the verifier found, by rule and by line |
+| drawing, terminal | the same arranged for the page; as text for a terminal |
 | campaign, benchmark | what ``cgverify campaign`` and ``cgverify bench --json`` wrote, read and arranged |
-| charts | scales, marks and ticks of plots, drawn as SVG by a template |
+| score | what ``cgverify mutants --json`` wrote |
+| reading | tells the files of commands apart, and chooses the page |
+| charts, heat | scales, ticks and marks of plots and of a heat map, drawn as SVG by templates |
 | page | templates, style and script put together into one file |
 """

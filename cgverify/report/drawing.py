@@ -1,19 +1,21 @@
-"""A function's rewrites as the page draws them: tokens, segments, percentages."""
+"""A function's rewrites as the page draws them: tokens, marks, percentages."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from cgverify import __version__
 from cgverify.diagnostics import Diagnostic, Report
 from cgverify.plan import InputRole
+from cgverify.report.findings import find_by_line, group_findings
 from cgverify.report.lifetimes import OWNERS, Lifetime
 from cgverify.report.page import render_page
 from cgverify.report.partition import Sheet, Shown, SourceLine
 from cgverify.report.picture import Line, Picture, RegionBox
+from cgverify.report.segments import Gap, Segment, find_gaps, find_segments
 
 _NAME = re.compile(r"([A-Za-z_]\w*)")
 _DEVICE = re.compile(r"(\S+) \w+\[")
@@ -36,49 +38,6 @@ class LineDrawing:
     reason: str
     alone: str
     marks: tuple[tuple[str, str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A region, or the ops between two regions.
-
-    Attributes:
-        key: of its first line.
-        region: its number; None for ops outside.
-        ops: how many.
-        names: of the ops, shortened.
-        title: in words.
-        lines: of the trace after.
-    """
-
-    key: str
-    region: int | None
-    ops: int
-    names: str
-    title: str
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """An op outside of regions: where, what, why."""
-
-    key: str
-    where: str
-    text: str
-    reason: str
-    source: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What the verifier found under one code, with each remedy once."""
-
-    code: str
-    severity: str
-    name: str
-    found: tuple[Diagnostic, ...]
-    helps: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +82,7 @@ def render_partition(shown: Shown) -> str:
         PageError: jinja2 is not installed.
     """
     sheets = [draw_sheet(sheet, f"s{index}", shown.reports) for index, sheet in enumerate(shown.sheets)]
-    groups = [tuple(_group(report)) for report in shown.reports]
+    groups = [tuple(group_findings(report)) for report in shown.reports]
     return render_page("partition", shown=shown, sheets=sheets, groups=groups, owners=OWNERS, version=__version__)
 
 
@@ -133,7 +92,7 @@ def draw_sheet(sheet: Sheet, identifier: str, reports: Sequence[Report] = ()) ->
     device = _common_device(picture)
     names = {name for line in (*picture.before, *picture.after) for name in (*line.reads, *line.defines)}
     segments = tuple(find_segments(picture))
-    findings = _by_line(picture, reports)
+    findings = find_by_line(picture, reports)
 
     def draw(lines: Sequence[Line], alone: str) -> tuple[LineDrawing, ...]:
         return tuple(_draw_line(line, names, device, alone, findings.get(line.key, ())) for line in lines)
@@ -148,7 +107,7 @@ def draw_sheet(sheet: Sheet, identifier: str, reports: Sequence[Report] = ()) ->
         regions=picture.regions,
         left_out=picture.left_out,
         segments=segments,
-        gaps=tuple(_gaps(segments)),
+        gaps=tuple(find_gaps(segments)),
         before=draw(picture.before, "not in the trace after"),
         after=draw(picture.after, "not in the trace before"),
         lifetimes=tuple(_draw_life(life, picture.after, device) for life in sheet.lifetimes),
@@ -157,79 +116,10 @@ def draw_sheet(sheet: Sheet, identifier: str, reports: Sequence[Report] = ()) ->
     )
 
 
-def _group(report: Report) -> Iterator[Findings]:
-    """The findings of each code and severity, in the report's order."""
-    found: dict[tuple[str, str], list[Diagnostic]] = {}
-    for diagnostic in report.diagnostics:
-        found.setdefault((diagnostic.code, diagnostic.severity.value), []).append(diagnostic)
-    for (code, severity), group in found.items():
-        helps = tuple(dict.fromkeys(one.help for one in group if one.help))
-        yield Findings(code, severity, group[0].name, tuple(group), helps)
-
-
 def _count_copied(picture: Picture) -> int | None:
     """How many inputs are copied in each call; None if a region does not say."""
     roles = [passed.role for region in picture.regions for passed in region.inputs]
     return None if "" in roles else roles.count(InputRole.COPIED.value)
-
-
-def find_segments(picture: Picture) -> Iterator[Segment]:
-    """Regions and what stands between them, in order of execution; a trace's frame and its DELs do not count."""
-    shown = [line for line in picture.after if line.kind in ("op", "region")]
-    for region, group in groupby(shown, key=lambda line: line.region):
-        lines = tuple(group)
-        if region is None:
-            symbols = list(dict.fromkeys(symbol_of(line) for line in lines))
-            names = ", ".join(symbols[:3]) + ("…" if len(symbols) > 3 else "")
-            reasons = "; ".join(dict.fromkeys(line.reason for line in lines if line.reason)) or "un-graphed"
-            yield Segment(lines[0].key, None, len(lines), names, reasons, lines)
-        else:
-            ops = sum(line.kind == "op" for line in lines)
-            name = picture.regions[region].name
-            yield Segment(lines[0].key, region, ops, name, f"{name}: {ops} op{'' if ops == 1 else 's'}", lines)
-
-
-def symbol_of(line: Line) -> str:
-    """The symbol that a line calls, without its module."""
-    called = line.text.partition(" = ")[2] or line.text
-    return called.partition("(")[0].rpartition(".")[2] or line.text
-
-
-def _gaps(segments: Sequence[Segment]) -> Iterator[Gap]:
-    for index, segment in enumerate(segments):
-        if segment.region is not None:
-            continue
-        earlier = segments[index - 1].region if index else None
-        later = segments[index + 1].region if index + 1 < len(segments) else None
-        if earlier is None and later is None:
-            where = "no region"
-        elif earlier is None:
-            where = f"before G{later}"
-        else:
-            where = f"after G{earlier}" if later is None else f"between G{earlier} and G{later}"
-        for line in segment.lines:
-            yield Gap(line.key, where, line.text, line.reason, short_place(line.source) if line.source else None)
-
-
-def short_place(source: str) -> str:
-    """`file:line` without the folders."""
-    return re.split(r"[/\\]", source)[-1]
-
-
-def _by_line(picture: Picture, reports: Sequence[Report]) -> dict[str, tuple[Diagnostic, ...]]:
-    """The findings at each line of a picture, by the line's key."""
-    starts = {picture.name: "a", f"{picture.name} (before)": "b"}
-    for line in picture.after:
-        if line.kind == "region" and line.region is not None:
-            starts[picture.regions[line.region].name] = f"{line.key}."
-    found: dict[str, tuple[Diagnostic, ...]] = {}
-    for report in reports:
-        for diagnostic in report.diagnostics:
-            place = diagnostic.location
-            if place.trace in starts and report.subject == picture.name:
-                key = f"{starts[place.trace]}{place.op}"
-                found[key] = (*found.get(key, ()), diagnostic)
-    return found
 
 
 def _draw_line(line: Line, names: set[str], device: str, alone: str, findings: tuple[Diagnostic, ...]) -> LineDrawing:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cgverify.report.drawing import LifeDrawing, SheetDrawing, draw_sheet, short_place
+from cgverify.report.drawing import LifeDrawing, SheetDrawing, draw_sheet
 from cgverify.report.lifetimes import OWNERS
 from cgverify.report.partition import Shown
+from cgverify.report.segments import short_place
 
 from rich.console import Console
 from rich.table import Table

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from cgverify import cli
 from cgverify.diagnostics import Diagnostic, Location, Report, Severity
-from cgverify.report.drawing import draw_sheet, find_segments, render_partition
+from cgverify.report.drawing import draw_sheet, render_partition
 from cgverify.report.lifetimes import Lifetime, compute_lifetimes
 from cgverify.report.partition import Shown, show_function
 from cgverify.report.picture import Line, Picture
+from cgverify.report.segments import find_segments
 from cgverify.report.terminal import print_partition
 from tests.unit.report.html import Page, find_page_faults
 
