@@ -1,4 +1,4 @@
-"""Starts, asks and buries the processes that run programs: the parent's side of :mod:`.child`."""
+"""Starts, asks and buries the processes that run programs: the parent's side of :mod:`.template`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import IO
 
-from cgverify.fuzzing.child import FORK, REAP, SERVE, Answer, Ready, Request
+from cgverify.fuzzing.child_messages import FORK, REAP, SERVE, Answer, Ready, Request
 from cgverify.fuzzing.devices import DeviceName
 from cgverify.fuzzing.frames import receive, send
 from cgverify.fuzzing.invariants import Crash, Hang
@@ -157,7 +157,7 @@ def _start(device: DeviceName) -> _Running:
     control, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cgverify.fuzzing.child", str(theirs.fileno()), device],
+            [sys.executable, "-m", "cgverify.fuzzing.template", str(theirs.fileno()), device],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,

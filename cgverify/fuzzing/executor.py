@@ -1,6 +1,6 @@
 """Where programs are judged: in this process, or in a child that may die of them.
 
-`Isolated` keeps one warm child (see :mod:`.child`). A program that ends it, keeps it longer than the time limit, or
+`Isolated` keeps one warm child (see :mod:`.template`). A program that ends it, keeps it longer than the time limit, or
 leaves its device unusable costs a child and nothing else. What ended a child is judged again in a fresh one: if that
 one survives, the program is not to blame, and its verdict counts; if it dies too, the same program without the target
 tells whose doing it is. So a crash and a hang are verdicts like any other, and shrink like any other.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from cgverify.fuzzing.child import Request
+from cgverify.fuzzing.child_messages import Request
 from cgverify.fuzzing.children import Child, Ended, ExecutorError, Template
 from cgverify.fuzzing.devices import DeviceName
 from cgverify.fuzzing.invariants import OutOfMemory
