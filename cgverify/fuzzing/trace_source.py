@@ -72,10 +72,28 @@ class _Writer:
     def _write_in_place(self, statement: Statement, target: int) -> None:
         self._update_aliases(target)
         content = self._argument(statement.args[1]) if statement.symbol.name == "copy_" else self._compute(statement)
+        if self._may_convert(statement, target):
+            made, dtype = self._new_name(), TORCH_DTYPES[self._tensor(target).dtype]
+            self.lines.append(f"{made} = {content}")
+            self.lines.append(f"if {made}.dtype != {self.names[target]}.dtype:")
+            self.lines.append(f"    {made} = torchex.to({made}, {dtype}, copy=True)")
+            content = made
         name = self._new_name()
         self.lines.append(f"{name} = torchex.copy_({content}, {self.names[target]}, grad_enabled=True)")
         self.names[target] = name
         self._update_aliases(target)
+
+    def _may_convert(self, statement: Statement, target: int) -> bool:
+        """Whether the new content may have another dtype than its destination, by torch's rules or by Thunder's."""
+        kinds = (self.resolved.types[number] for number in statement.reads())
+        dtypes = {kind.dtype for kind in kinds if isinstance(kind, TensorType)}
+        return statement.symbol.name == "gt" or dtypes != {self._tensor(target).dtype}
+
+    def _tensor(self, number: int) -> TensorType:
+        kind = self.resolved.types[number]
+        if not isinstance(kind, TensorType):
+            raise TypeError(f"value {number} is a number, which nothing can write in place")
+        return kind
 
     def _update_aliases(self, target: int) -> None:
         group = [number for number, found in self.groups.items() if found == self.groups[target]]
