@@ -2,18 +2,20 @@
 
 On a terminal a bar appears once the run has taken `DELAY` seconds and goes when it ends. Elsewhere one plain line is
 written every `INTERVAL` seconds. Both go to standard error, so that what a command prints stays what it found.
+Work that has no steps gets a clock on a terminal, and nothing elsewhere.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
 DELAY = 2.0
@@ -71,18 +73,8 @@ class Progress:
         self._bars.update(self._bars.task_ids[0], completed=self.done, pace=self._pace())
 
     def _open(self) -> Bars:
-        bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[pace]}"),
-            TimeElapsedColumn(),
-            console=Console(file=self.stream),
-            transient=True,
-            # what a command prints meanwhile goes above the bar, unless it goes elsewhere than to the terminal
-            redirect_stdout=sys.stdout.isatty(),
-            redirect_stderr=True,
-        )
+        pace = TextColumn("{task.fields[pace]}")
+        bars = _make_bars(self.stream, BarColumn(bar_width=24), MofNCompleteColumn(), pace)
         bars.add_task(self.what, total=self.total, pace="")
         bars.start()
         return bars
@@ -105,6 +97,45 @@ def show_progress(
         yield progress
     finally:
         progress.close()
+
+
+@contextmanager
+def show_waiting(what: str, *, stream: TextIO | None = None) -> Iterator[None]:
+    """Show on a terminal that work without steps goes on, and for how long, once it has taken `DELAY` seconds.
+
+    Args:
+        what: what is done, such as ``compiling``.
+        stream: where to show it; standard error if None.
+    """
+    stream = sys.stderr if stream is None else stream
+    if not stream.isatty():
+        yield
+        return
+    bars = _make_bars(stream, SpinnerColumn())
+    bars.add_task(what, total=None)
+    timer = threading.Timer(DELAY, bars.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        bars.stop()
+
+
+def _make_bars(stream: TextIO, *columns: ProgressColumn) -> Bars:
+    """A line that goes when it ends: what is done, some columns, the time that has passed."""
+    return Bars(
+        TextColumn("{task.description}", markup=False),
+        *columns,
+        TimeElapsedColumn(),
+        console=Console(file=stream),
+        transient=True,
+        # what a command prints meanwhile goes above the line, unless it goes elsewhere than to the terminal
+        redirect_stdout=sys.stdout.isatty(),
+        redirect_stderr=True,
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -18,6 +18,7 @@ from cgverify.commands.options import (
     one_line_errors,
     write_json,
 )
+from cgverify.progress import show_waiting
 
 import typer
 
@@ -50,7 +51,7 @@ def check(
 
     if format is Format.json and json_file not in (None, STANDARD_OUTPUT):
         raise CommandError(f"--format json prints what --json {json_file} writes: drop one of them")
-    with one_line_errors(CheckError):
+    with one_line_errors(CheckError), show_waiting(f"checking {location}"):
         checked = check_function(location, target=target, inputs=inputs, device=device.value)
     where = STANDARD_OUTPUT if format is Format.json else json_file
     if where is not None:

@@ -18,6 +18,7 @@ from cgverify.commands.options import (
     write_json,
     write_text,
 )
+from cgverify.progress import show_waiting
 
 import typer
 
@@ -44,7 +45,8 @@ def show(
     from cgverify.report.terminal import print_partition
 
     with one_line_errors(CheckError, PageError):
-        shown = show_function(location, target=target, inputs=inputs, device=device.value)
+        with show_waiting(f"compiling {location}"):
+            shown = show_function(location, target=target, inputs=inputs, device=device.value)
         if html is not None:
             write_text(html, render_partition(shown))
     if json_file is not None:

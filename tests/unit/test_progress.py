@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 from dataclasses import dataclass
 
 from cgverify import progress
-from cgverify.progress import show_progress
+from cgverify.progress import show_progress, show_waiting
 
 import pytest
 
@@ -93,3 +94,35 @@ def test_unknown_total_is_left_out(clock: Clock) -> None:
         clock.now += 2
         shown.advance(4)
         assert shown.render() == "4 shards, 2.0/s, 0 failures"
+
+
+class Waited(Terminal):
+    """A terminal that says when something was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.written.set()
+        return super().write(text)
+
+
+def test_waiting_shows_what_and_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work without steps is named on a terminal, and its line is wiped at the end."""
+    monkeypatch.setattr(progress, "DELAY", 0)
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Waited()
+    with show_waiting("compiling", stream=stream):
+        assert stream.written.wait(10)
+    assert "compiling" in stream.getvalue()
+    assert "0:00:0" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K")
+
+
+def test_short_or_unwatched_waiting_shows_nothing() -> None:
+    """Work of less than two seconds writes nothing, and none does where there is no terminal."""
+    for stream in (io.StringIO(), Terminal()):
+        with show_waiting("compiling", stream=stream):
+            pass
+        assert "compiling" not in stream.getvalue()
