@@ -20,6 +20,7 @@ from typing import IO
 
 from cgverify.fuzzing.campaign import CampaignError
 from cgverify.fuzzing.campaign_folder import CampaignFolder
+from cgverify.fuzzing.lifeline import die_with_parent
 from cgverify.fuzzing.profiles import find_gpus
 
 POLL = 0.5
@@ -115,6 +116,7 @@ def main(path: str) -> int:
     """Be a worker; the last line of its output says why it failed, if it did."""
     from cgverify.fuzzing.campaign_shard import CampaignWorker
 
+    die_with_parent()
     try:
         worker = CampaignWorker.start(CampaignFolder.open(Path(path)))
         try:

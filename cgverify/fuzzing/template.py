@@ -27,17 +27,12 @@ from typing import NoReturn
 
 from cgverify.fuzzing.child_messages import FORK, REAP, SERVE, Ready
 from cgverify.fuzzing.frames import send
+from cgverify.fuzzing.lifeline import die_with_parent
 
 import torch
 
 NOT_INITIALIZED = 3
 """What the CUDA driver answers to everything before it is initialised."""
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to kill this process when its parent dies; elsewhere it ends at its next message."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
 
 
 def _import_quietly() -> None:
@@ -82,7 +77,7 @@ def _be_child(channel_number: int) -> NoReturn:
     """Judge programs, then end without the exit handlers of whatever a program has broken."""
     code = 1
     try:
-        _die_with_parent()
+        die_with_parent()
         faulthandler.enable(all_threads=False)
         with socket.socket(fileno=channel_number) as channel:
             import_module("cgverify.fuzzing.child").serve(channel)
