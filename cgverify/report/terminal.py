@@ -36,6 +36,7 @@ def print_partition(shown: Shown, console: Console | None = None) -> None:
         console.print(Text(f"\n{drawing.title}: {regions}, {graphed} of {drawing.ops} ops in graphs", "bold"))
         for text in _lines(drawing):
             console.print(text, soft_wrap=True)
+        console.print()
         console.print(_lifetimes(drawing))
     for owner, meaning in OWNERS.items():
         console.print(Text(f"{MARKS[owner]} {owner}: {meaning}", "dim"), soft_wrap=True)
@@ -57,7 +58,8 @@ def _lines(drawing: SheetDrawing) -> Iterator[Text]:
         inner = line.region is not None and line.kind != "region"
         bar = "│ " if inner else "┌ " if line.region is not None else "  "
         quiet = "dim" if line.kind in ("del", "parameter", "unpack") else ""
-        text = Text(f"{line.number:>6} ", "dim")
+        text = Text()
+        text.append(f"{line.number:>6} ", "dim")
         text.append(bar, style or "dim")
         text.append(f"G{line.region} " if line.region is not None else "   ", style)
         text.append("".join(token for token, _ in line.tokens), "bold " + style if line.kind == "region" else quiet)
