@@ -82,7 +82,7 @@ TABLE = {
     "fidelity": Allowed(EVERYTHING, torch=True),
     "loading": Allowed(EVERYTHING, torch=True, thunder=True),
     "cli": Allowed(frozenset({"commands"})),
-    "commands": Allowed(EVERYTHING),
+    "commands": Allowed(EVERYTHING, torch=True, thunder=True),
     "progress": Allowed(),
     "report": Allowed(EVERYTHING, torch=False, thunder=False),
     "doctor": Allowed(EVERYTHING, torch=True, thunder=True),
