@@ -63,7 +63,7 @@ def test_usage_errors(argument: str, named: str, tmp_path: Path) -> None:
 
 def test_green_run(tmp_path: Path) -> None:
     """A small run with our transform passes, prints rates, and leaves no failure behind."""
-    done = run_pytest(tmp_path, "--cgverify-programs", "16", "--cgverify-device", "emulated")
+    done = run_pytest(tmp_path, "--cgverify-programs", "16", "--cgverify-device", "emulated", *HERE)
     assert done.returncode == 0, done.stdout
     assert "structure: 16 programs" in done.stdout
     assert "equivalence: 16 programs" in done.stdout
