@@ -1,15 +1,18 @@
 r"""What the runtime behind a transform does with inputs, outputs and random numbers: the premises of a proof.
 
 A trace alone does not say whether a write inside a region reaches the caller; the runtime that replays the region
-decides. `verify` takes a contract, or chooses one: `CGVERIFY` where regions carry a plan, `THUNDER_CUDAGRAPH` for
-regions of Thunder's own transform, `PURE_REWRITE` where nothing is captured. To describe another runtime, write
-`dataclasses.replace(PURE_REWRITE, name="mine", regions=r"MyGraph\d+", ...)`.
+decides. `verify` takes a contract, or chooses one: `CGVERIFY` where regions carry a plan, else `THUNDER_CUDAGRAPH`
+where regions have the names that Thunder's own transform gives, else `PURE_REWRITE`: nothing is captured. To describe
+another runtime, write `dataclasses.replace(PURE_REWRITE, name="mine", regions=r"MyGraph\d+", ...)`.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+
+# What cgverify and Thunder's own transform call the regions that they capture.
+GRAPHS = r"CUDAGraph\d+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,8 @@ class Contract:
 
     Attributes:
         name: for reports.
-        regions: pattern of the fusion symbols that are captured (whole name); None: those that carry a plan.
+        regions: pattern of the fusion symbols that are captured (whole name); None: those that carry a plan, and those
+            named like them.
         writes_back: writes of a region to a copied input reach the caller.
         fresh_outputs: a region's results are in memory that no later replay overwrites.
         views_kept: a result that is a view of an input comes out as a view of the caller's tensor.
@@ -44,7 +48,7 @@ class Contract:
 
     def captures(self, symbol: str, has_plan: bool) -> bool:
         """Whether the region with this symbol name is captured into a graph."""
-        return has_plan if self.regions is None else re.fullmatch(self.regions, symbol) is not None
+        return (has_plan and self.regions is None) or re.fullmatch(self.regions or GRAPHS, symbol) is not None
 
 
 CGVERIFY = Contract(name="cgverify")
@@ -55,7 +59,7 @@ PURE_REWRITE = Contract(name="pure rewrite", regions=r"(?!)")
 # `share_mem_pool=True` it is `replace(THUNDER_CUDAGRAPH, shares_pool=True)`.
 THUNDER_CUDAGRAPH = Contract(
     name="Thunder's CUDAGraphTransform",
-    regions=r"CUDAGraph\d+",
+    regions=GRAPHS,
     writes_back=False,
     fresh_outputs=False,
     views_kept=False,

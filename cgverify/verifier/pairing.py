@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cgverify.diagnostics import Diagnostic, Note, Severity
 from cgverify.ir import Op, OpKind, TraceView, flat_names
 from cgverify.verifier import registry
-from cgverify.verifier.semantics import is_static
+from cgverify.verifier.semantics import Proxy, is_static, metadata_of
 
 if TYPE_CHECKING:
     from cgverify.verifier.subject import Region, Subject
@@ -39,19 +39,37 @@ def _unpacks(backward: TraceView) -> dict[str, Op]:
 
 
 def _check_saved(forward: TraceView, backward: Subject, unpacks: dict[str, Op]) -> Iterator[Diagnostic]:
-    """The backward trace takes as many saved values apart as the forward trace hands out."""
+    """The backward trace takes apart as many saved values, of the same kinds, as the forward trace hands out."""
     parameters = backward.after.parameters
     first = unpacks.get(parameters[0]) if parameters else None
-    taken = [] if first is None else [unpacks.get(name) for name in first.outputs]
-    for saved, op in zip(saved_groups(forward), taken, strict=False):
-        if op is None or len(saved) == len(op.bsym.flat_outs):
+    groups = saved_groups(forward)
+    if first is None:
+        return
+    if len(groups) != len(first.outputs):
+        message = f"`{forward.name}` saves {len(groups)} groups of values, `{backward.after.name}` takes "
+        yield _misfit(backward, first, f"{message}{len(first.outputs)}", ())
+        return
+    for saved, op in zip(groups, (unpacks.get(name) for name in first.outputs), strict=True):
+        if op is None:
             continue
-        message = (
-            f"`{forward.name}` saves {len(saved)} values where `{backward.after.name}` takes "
-            f"{len(op.bsym.flat_outs)} apart"
-        )
-        notes = (Note(f"saved: {', '.join(saved) or 'none'}"),)
-        yield _misfit(backward, op, message, notes)
+        taken = op.bsym.flat_proxy_outs
+        notes = (Note(f"saved: {', '.join(saved) or 'none'}"), Note(f"taken: {', '.join(op.outputs) or 'none'}"))
+        if len(saved) != len(op.bsym.flat_outs):
+            message = f"`{forward.name}` saves {len(saved)} values where `{backward.after.name}` takes "
+            yield _misfit(backward, op, f"{message}{len(op.bsym.flat_outs)} apart", notes)
+        elif len(saved) == len(taken):
+            for name, proxy in zip(saved, taken, strict=True):
+                given = forward.values.get(name)
+                if given is not None and _differ(given, proxy):
+                    message = (
+                        f"`{forward.name}` saves `{name}` where `{backward.after.name}` takes another kind of value"
+                    )
+                    yield _misfit(backward, op, message, notes)
+
+
+def _differ(saved: Proxy, taken: Proxy) -> bool:
+    """Whether shape, dtype or device differ; Thunder drops `requires_grad` on the way."""
+    return metadata_of(saved)[:-1] != metadata_of(taken)[:-1]
 
 
 def _check_counts(forward: TraceView, backward: Subject, unpacks: dict[str, Op]) -> Iterator[Diagnostic]:

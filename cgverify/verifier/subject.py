@@ -188,8 +188,8 @@ class Subject:
             return self.given
         if any(region.claim is not None for region in self.regions):
             return CGVERIFY
-        named = (_is_foreign(region) and THUNDER_CUDAGRAPH.captures(region.name, False) for region in self.regions)
-        return THUNDER_CUDAGRAPH if any(named) else PURE_REWRITE
+        named = any(THUNDER_CUDAGRAPH.captures(region.name, False) for region in self.regions)
+        return THUNDER_CUDAGRAPH if named else PURE_REWRITE
 
     @cached_property
     def shared_fusions(self) -> frozenset[int]:
@@ -315,11 +315,6 @@ def _line(trace: TraceCtx, op: Op) -> str:
         return op_text(trace, op.bsym)
     except Exception:  # a malformed bound symbol: Thunder's printers raise whatever they meet
         return op.name
-
-
-def _is_foreign(region: Region) -> bool:
-    """Whether the region brings a callable that does not say what it executes."""
-    return region.called is not None and region.body is None
 
 
 def _fusions(bsyms: Iterable[Any]) -> Iterator[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cgverify.fuzzing import edits
 from tests.builders import TraceBuilder
 from tests.cases.build import Pair, bad, bare, chain, fuse, good
@@ -17,7 +19,7 @@ def sides_agree() -> Pair:
 def body_without_plan_may_rename() -> Pair:
     """Without a plan, arguments are matched by position."""
     before = chain()
-    return before, fuse(before, 2, 4, plan=False)
+    return before, fuse(before, 2, 4, "Fused0", plan=False)
 
 
 @bad("CG103 computation:2", "CG501 CUDAGraph0:0")
@@ -36,6 +38,35 @@ def results_exchanged() -> Pair:
     after = fuse(before, 2, 3)
     site = next(edits.find_regions(after))
     return before, edits.with_call(after, site, site.called, output=list(reversed(site.bsym.output)))
+
+
+@bad("CG103 computation:2")
+def plan_of_another_region() -> Pair:
+    before = chain()
+    after = fuse(before, 2, 4)
+    site = next(edits.find_regions(after))
+    return before, edits.with_plan(after, site, replace(site.plan, name="CUDAGraph7"))
+
+
+@bad("CG103 computation:2")
+def plan_calls_written_what_is_only_read() -> Pair:
+    before = chain()
+    return before, fuse(before, 2, 4, written={"x"})
+
+
+@bad("CG103 computation:4")
+def one_region_without_a_plan() -> Pair:
+    """What is called like a graph is judged as one."""
+    before = chain()
+    after = fuse(before, 4, 4, "CUDAGraph1", plan=False)
+    return before, fuse(after, 2, 2, "CUDAGraph0")
+
+
+@bad("CG302 computation:2")
+def no_region_with_a_plan() -> Pair:
+    """Called like a graph and without a plan, it is judged under the contract that promises least."""
+    before = chain()
+    return before, fuse(before, 2, 4, plan=False)
 
 
 @bad("CG103 computation:2", "CG504 computation")

@@ -20,7 +20,7 @@ def bracket_lost() -> Pair:
     return before, edits.with_source(after, site, site.called.source.replace("return (", "return ((", 1))
 
 
-@bad("CG103 computation:2", "CG107 computation:2")
+@bad("CG103 computation:2", "CG107 computation:2", "CG302 computation:2")
 def callable_lost() -> Pair:
     before = chain()
     after = fuse(before, 2, 4)

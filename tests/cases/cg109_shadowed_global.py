@@ -22,7 +22,7 @@ def parameter_called_torch() -> Pair:
     return before, fuse(before, 1, 1)
 
 
-@bad("CG109 computation:4")
+@bad("CG103 computation:4", "CG109 computation:4")
 def regions_of_one_name() -> Pair:
     before = chain()
     after = fuse(fuse(before, 4, 4, "CUDAGraph1"), 2, 2, "CUDAGraph0")

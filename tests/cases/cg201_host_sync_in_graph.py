@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cgverify.fuzzing import edits
+from cgverify.verifier.contracts import CGVERIFY
 from tests.builders import TraceBuilder
-from tests.cases.build import Pair, bad, bare, fuse, good
+from tests.cases.build import Pair, bad, bare, fuse, good, good_under
 
 from thunder.core.proxies import TensorProxy
 from thunder.core.trace import TraceCtx
@@ -25,6 +28,23 @@ def item_between_graphs() -> Pair:
 def item_in_graph() -> Pair:
     before = _sum_item()
     return before, fuse(before, 1, 2)
+
+
+@bad("CG201 CUDAGraph0:1", "CG206 computation:1", contract=replace(CGVERIFY, trusted=frozenset({"item"})))
+def item_vouched_for() -> Pair:
+    """Nobody can vouch for a number that the host must know."""
+    before = _sum_item()
+    return before, fuse(before, 1, 2)
+
+
+@good_under(replace(CGVERIFY, trusted=frozenset({"inv"})))
+def solver_vouched_for() -> Pair:
+    """Whether a solver waits depends on library and size: the user may know better."""
+    b = TraceBuilder("x")
+    result = edits.made(b.trace, lambda: TensorProxy(like=b["x"]))
+    b.trace.bound_symbols.append(edits.torch_op("inv", b["x"], output=result))
+    before = b.done(result)
+    return before, fuse(before, 1, 1)
 
 
 @bad("CG201 CUDAGraph1:1", "CG206 computation:1")

@@ -32,7 +32,7 @@ def write_dropped() -> Pair:
     return before, without(before, 3)
 
 
-@bad("CG401 computation")
+@bad("CG103 computation:2", "CG401 computation")
 def write_dropped_in_region() -> Pair:
     before = _accumulate()
     after = fuse(before, 2, 4, written={"state"})

@@ -21,13 +21,16 @@ _LEAVE_OUT = "leave the op out of the region: it then runs between two graphs"
 
 
 def _judge(subject: Subject, reason: Callable[[Facts], str], message: Callable[[Region, Op], str]) -> Iterator[Finding]:
-    """A finding per op of a captured region whose facts give a reason; a note where the user vouches for the op."""
+    """A finding per op of a captured region whose facts give a reason; a note where the user may vouch for the op.
+
+    Nobody can vouch for an op whose very result is known to the host only, such as `item` and `nonzero`.
+    """
     for region in subject.captured:
         for op in region.computing:
             why = reason(subject.facts(op))
             if not why:
                 continue
-            trusted = subject.facts(op).trusted
+            trusted = subject.facts(op).trusted and not _is_known_to_the_host(subject, op)
             yield Finding(
                 f"{message(region, op)}{' (vouched for by the user)' if trusted else ''}",
                 subject.inside(region, op),
@@ -35,6 +38,11 @@ def _judge(subject: Subject, reason: Callable[[Facts], str], message: Callable[[
                 "" if trusted else _LEAVE_OUT,
                 Severity.NOTE if trusted else None,
             )
+
+
+def _is_known_to_the_host(subject: Subject, op: Op) -> bool:
+    """Whether the host must know the result itself, as a number or for its shape."""
+    return bool(subject.facts(op).dynamic) or any(isinstance(p, NumberProxy) for p in op.bsym.flat_proxy_outs)
 
 
 @rule("CG201", "host-sync-in-graph")
@@ -57,7 +65,8 @@ def host_sync_in_graph(subject: Subject) -> Iterator[Finding]:
         Leave the op between two regions.
 
     Not covered
-        Ops of which it depends on library and size whether they wait: CG205.
+        Ops of which it depends on library and size whether they wait: CG205. A solver that the user vouches for gets a
+        note; an op whose result is a Python number, or has a shape that depends on values, cannot be vouched for.
     """
     yield from _judge(
         subject,

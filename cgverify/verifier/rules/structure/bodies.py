@@ -40,6 +40,7 @@ def region_body_mismatch(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 f"region `{region.name}` does not say what it executes: it was judged by its subsymbols",
                 subject.at(region.op),
+                help="let its callable keep what it executes, as `.body` and `.source`; see `cgverify explain CG104`",
                 severity=Severity.NOTE,
             )
             continue

@@ -15,10 +15,13 @@ def region_signature_mismatch(subject: Subject) -> Iterator[Finding]:
     What it checks
         A region is called with as many arguments as its body has parameters and binds as many results as it returns;
         a region without a body defines each output by its subsymbols and uses only its arguments. Where the region
-        carries a plan, the names and their order agree with the plan, on the call, in the body and in its text.
+        carries a plan, the region's name, its arguments and results, and their order agree with the plan, on the call,
+        in the body and in its text, and the plan calls no input written that no op of the region may write. Where
+        captured regions carry plans, all do.
 
     Why it is wrong
-        Arguments are passed by position: a shifted list computes with the wrong tensors, silently if the shapes fit.
+        Arguments are passed by position: a shifted list computes with the wrong tensors, silently if the shapes fit. An
+        input that is written by the plan alone is copied back over what the caller may have put there since.
 
     Example
         [t2] = CUDAGraph0(y, x)      # the body is CUDAGraph0(x, y)
@@ -27,10 +30,11 @@ def region_signature_mismatch(subject: Subject) -> Iterator[Finding]:
         Build call, body and plan from one list of inputs and one list of outputs.
 
     Not covered
-        Whether an input is needed: an unused input costs a copy.
+        Whether an input is needed: an unused input costs a copy. A plan that says that the region draws random numbers
+        where it draws none costs nothing.
     """
     for region in subject.regions:
-        for what, notes in _signature_faults(region):
+        for what, notes in (*_signature_faults(region), *_plan_faults(subject, region)):
             yield Finding(
                 f"region `{region.name}` {what}",
                 subject.at(region.op),
@@ -59,6 +63,22 @@ def _signature_faults(region: Region) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield f"has different numbers of {what} on its sides", _listed(lists)
         elif region.claim is not None and len(set(lists.values())) > 1:
             yield f"has other {what} on one side than on another", _listed(lists)
+
+
+def _plan_faults(subject: Subject, region: Region) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What a plan says that is not so, but for the lists and roles that have rules of their own."""
+    claim = region.claim
+    if claim is None:
+        planned = next((other.name for other in subject.captured if other.claim is not None), None)
+        if planned is not None and region in subject.captured:
+            yield "is captured without a plan", (f"`{planned}` has one",)
+        return
+    if claim.name != region.name:
+        yield f"is called `{claim.name}` by its plan", ()
+    written = subject.effects(region).writes
+    for entry in claim.inputs:
+        if entry.written and entry.name not in written and entry.name in region.parameters:
+            yield f"does not write `{entry.name}`, which its plan calls written", ()
 
 
 def _listed(lists: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
