@@ -9,6 +9,7 @@ operation ask whether a capture allows it. Their operations are split in two hal
 from __future__ import annotations
 
 import gc
+import gzip
 import hashlib
 import os
 import subprocess
@@ -109,6 +110,14 @@ class Agreement:
     equal: dict[str, int]
     differences: tuple[Difference, ...]
 
+    def render(self) -> str:
+        """Text: a line for each row, then each difference with its program."""
+        lines = [f"{row}: {self.equal[row]} of {count} equal" for row, count in self.asked.items()]
+        for one in self.differences:
+            about = f" of {one.operation}" if one.operation else ""
+            lines.append(f"{one.question}{about}: GPU {one.gpu}, emulation {one.emulation}: {one.program}")
+        return "\n".join(lines)
+
 
 def half_of(operation: str) -> str:
     """Return `fitted` or `judged`: the half of the vocabulary in which an operation falls."""
@@ -125,18 +134,19 @@ def ask(program: Program, operation: str, device: DeviceName) -> dict[str, str]:
 
 
 def load_recording(path: Path) -> Recording:
-    """Read a recording.
+    """Read a recording, as it was written or compressed (`.gz`).
 
     Raises:
         CheckError: the file cannot be read, or holds something else.
     """
     try:
-        head, *lines = path.read_bytes().splitlines()
+        content = path.read_bytes()
+        head, *lines = (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
         answers = tuple(msgspec.json.decode(line, type=Answer) for line in lines)
         return Recording(msgspec.json.decode(head, type=Head), answers)
     except OSError as error:
         raise CheckError(f"cannot read {path}: {error.strerror}; give a recording by cgverify fidelity") from error
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, EOFError) as error:
         raise CheckError(f"{path} is no recording: {error}; make one with cgverify fidelity --record") from error
 
 

@@ -257,8 +257,9 @@ def test_blind_verifier_is_seen(monkeypatch: pytest.MonkeyPatch, capsys: Output)
 def test_fidelity_needs_the_clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Output) -> None:
     """``fidelity`` says where the recorded answers are if the installation has none."""
     monkeypatch.setattr(cgverify, "__file__", str(tmp_path / "cgverify" / "__init__.py"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert cli.main(["fidelity"]) == 2
-    assert capsys.readouterr().err.startswith("error: no recorded answers here: they come with the repository; ")
+    assert capsys.readouterr().err.startswith("error: no GPU and no recorded answers here: give a recording, ")
 
 
 def test_explain_prints_each_manual(capsys: Output) -> None:
