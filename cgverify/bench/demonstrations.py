@@ -1,7 +1,7 @@
 """Shows that values and shapes that change on every call cost no graph per value, and no memory.
 
 ```
-python -m cgverify.bench.demonstrations [--device auto|emulated|cuda] [--values N]
+python -m cgverify.bench.demonstrations [--device auto|emulated|cuda] [--values N] [--only NAME]
 ```
 
 Each demonstration calls one function with a new value or shape each time, three times with each, compares every result
@@ -144,11 +144,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cgverify.bench.demonstrations", description=__doc__)
     parser.add_argument("--device", choices=("auto", "emulated", "cuda"), default="auto")
     parser.add_argument("--values", type=int, default=200, help="different values of each (five times as many of item)")
+    names = [demonstration.name for demonstration in DEMONSTRATIONS]
+    parser.add_argument("--only", choices=names, help="one of them")
     chosen = parser.parse_args(arguments)
     failed = False
     with open_device(chosen.device) as device:
         print(f"on {device}, max_graphs={MAX_GRAPHS}, {REPEATS} calls with each value")
         for demonstration in DEMONSTRATIONS:
+            if chosen.only not in (None, demonstration.name):
+                continue
             free_memory()
             values = chosen.values * (5 if demonstration.captures == 1 else 1)
             outcome = run_demonstration(demonstration, values)

@@ -43,7 +43,7 @@ class Effort:
     host_samples: int
 
 
-FULL = Effort(samples=7, calls=200, sample_seconds=0.12, fewest=10, host_samples=25)
+FULL = Effort(samples=7, calls=200, sample_seconds=0.08, fewest=10, host_samples=25)
 QUICK = Effort(samples=3, calls=100, sample_seconds=0.15, fewest=5, host_samples=10)
 REDUCED = Effort(samples=1, calls=2, sample_seconds=0.01, fewest=1, host_samples=1)
 

@@ -107,9 +107,9 @@ class ThunderPeer:
 class FloorPeer:
     """A raw graph of all that Thunder's un-graphed computation does: forward, and backward if there is one."""
 
-    def __init__(self, workload: Workload, executor: str) -> None:
+    def __init__(self, workload: Workload, ungraphed: ThunderPeer) -> None:
         self._workload = workload
-        self._ungraphed = ThunderPeer(workload, executor)
+        self._ungraphed = ungraphed
         self._graph: BareGraph | None = None
 
     def results(self, inputs: Inputs) -> list[torch.Tensor]:
@@ -144,13 +144,14 @@ class FloorPeer:
         return self._graph
 
 
-def make_peer(name: str, workload: Workload, executor: str) -> Peer:
+def make_peer(name: str, workload: Workload, executor: str, ungraphed: Peer | None = None) -> Peer:
     """Makes a peer ready; Thunder's compile in the first call.
 
     Args:
         name: one of `PEERS`.
         workload: what it is to call.
         executor: of Thunder; unused by eager and torch.compile.
+        ungraphed: for the floor, the peer `thunder` of this workload and executor, if it is ready: it spares compiling.
     """
     match name:
         case "eager":
@@ -164,7 +165,8 @@ def make_peer(name: str, workload: Workload, executor: str) -> Peer:
         case "thunder-graphs":
             return ThunderPeer(workload, executor, ThunderGraphs())
         case "floor":
-            return FloorPeer(workload, executor)
+            ready = ungraphed if isinstance(ungraphed, ThunderPeer) else ThunderPeer(workload, executor)
+            return FloorPeer(workload, ready)
     raise ValueError(f"unknown peer {name!r}: choose one of {', '.join(PEERS)}")
 
 

@@ -116,7 +116,9 @@ def test_peer_that_is_wrong_is_not_timed(
     """A peer that is wrong or raises has a row that says so and no times; if it is cgverify the exit code is 1."""
     make = comparison.make_peer
     monkeypatch.setattr(
-        comparison, "make_peer", lambda name, w, e: broken(w, w.function) if name == "cgverify" else make(name, w, e)
+        comparison,
+        "make_peer",
+        lambda name, w, *rest: broken(w, w.function) if name == "cgverify" else make(name, w, *rest),
     )
     assert bench("--cases", "chain-8x4-4out", "--json", "-") == 1
     rows = {row["peer"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
