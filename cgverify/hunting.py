@@ -2,8 +2,8 @@
 
 Two hunts are reported apart. The *verifier* reads the traces of a mutant whose fault they show, and has to reject one
 by the mutant's own code. *Running* makes the calls, on the emulation or on a GPU, and its evidence counts only if the
-transform without the fault passes on the same program; that program is then made small. Each mutant gets the same
-programs, whatever the number of processes.
+transform without the fault passes on the same program; that program is then made small. Kept programs come last, where
+no random one gives the mutant away. Each mutant gets the same programs, whatever the number of processes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
+from pathlib import Path
 
 from cgverify.fuzzing.devices import DeviceName, choose_device
 from cgverify.fuzzing.mutants import MUTANTS, Mutant
 from cgverify.fuzzing.oracles import check
-from cgverify.fuzzing.program import Program
+from cgverify.fuzzing.program import Program, load_program
 from cgverify.fuzzing.reduce import reduce_program
 from cgverify.fuzzing.rendering import render_source
 from cgverify.fuzzing.resolution import resolve_program
@@ -54,6 +55,7 @@ class Hunt:
         traces: rewrites that the verifier read for that.
         invariant: what running broke; empty if nothing.
         programs: how many programs ran, the one that gave it away included.
+        kept: name of the kept program that gave it away, in a trace or by running, where no random one did.
         seconds: for running them, without the reduction.
         size: operations of the reduced program; None if nothing was reduced.
         source: the reduced program.
@@ -70,6 +72,7 @@ class Hunt:
     seconds: float = 0.0
     size: int | None = None
     source: str = ""
+    kept: str = ""
 
     @property
     def caught(self) -> str:
@@ -90,6 +93,7 @@ class Effort:
         programs: at most so many.
         seconds: for running them, at most.
         seed: chooses the programs.
+        corpus: folder of kept programs that come after the random ones; empty for none.
         running: whether to run programs at all.
         reducing: whether to make what is found small.
     """
@@ -97,6 +101,7 @@ class Effort:
     programs: int = 1000
     seconds: float = 120.0
     seed: int = 0
+    corpus: str = ""
     running: bool = True
     reducing: bool = True
 
@@ -151,31 +156,40 @@ def hunt_mutant(name: str, effort: Effort, device: DeviceName) -> Hunt:
 
 
 def _hunt_in_traces(mutant: type[Mutant], hunt: Hunt, effort: Effort) -> Hunt:
-    began = time.monotonic()
-    for number, program in enumerate(_draw(effort, gradients=False), 1):
+    for number, (kept, program) in enumerate(_programs(mutant, effort), 1):
         before = build_trace(resolve_program(program))
         report = verify(before, apply_transform(mutant(), before))
         forget_sources()
+        hunt = replace(hunt, traces=number)
         if not report.ok and mutant.code in report.codes:
-            return replace(hunt, rejected=mutant.code, traces=number)
-        if time.monotonic() - began > effort.seconds:
-            break
-    return replace(hunt, traces=number)
+            return replace(hunt, rejected=mutant.code, kept=kept)
+    return hunt
 
 
 def _hunt_by_running(mutant: type[Mutant], hunt: Hunt, effort: Effort, device: DeviceName) -> Hunt:
     target = find_target(f"{mutant.__module__}:{mutant.__name__}")
     right = find_target("cgverify")
     began = time.monotonic()
-    for number, program in enumerate(_draw(effort, gradients=mutant.path == "jit"), 1):
+    for number, (kept, program) in enumerate(_programs(mutant, effort), 1):
         verdict = _judge(program, target, mutant, device)
+        hunt = replace(hunt, programs=number, seconds=time.monotonic() - began)
         # What fails without the fault too gives nothing away.
         if verdict.status == "fail" and _judge(program, right, mutant, device).status != "fail":
-            hunt = replace(hunt, invariant=verdict.invariant, programs=number, seconds=time.monotonic() - began)
+            hunt = replace(hunt, invariant=verdict.invariant, kept=kept or hunt.kept)
             return _reduce(mutant, program, hunt, target, device) if effort.reducing else hunt
+    return hunt
+
+
+def _programs(mutant: type[Mutant], effort: Effort) -> Iterator[tuple[str, Program]]:
+    """Yield random programs for as long as the effort allows, then the kept ones with their names."""
+    began = time.monotonic()
+    for program in _draw(effort, gradients=mutant.path == "jit"):
         if time.monotonic() - began > effort.seconds:
             break
-    return replace(hunt, programs=number, seconds=time.monotonic() - began)
+        yield "", program
+    if effort.corpus:
+        for path in sorted(Path(effort.corpus).glob("*.json")):
+            yield path.stem, load_program(path)
 
 
 def _judge(program: Program, target: Target, mutant: type[Mutant], device: DeviceName) -> Verdict:

@@ -45,6 +45,9 @@ def mutants(
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.", min=1)] = 1,
     reduce: Annotated[bool, typer.Option("--reduce/--no-reduce", help="Make small what running finds.")] = True,
+    corpus: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Kept programs, for what no random one gives away.")
+    ] = "fuzz/corpus",
     json_file: JsonOption = None,
 ) -> int:
     """Plant known faults, and judge right rewrites: 0 all faults caught and no false alarm, else 1."""
@@ -65,7 +68,7 @@ def mutants(
         if shown:
             _print_scores(scores)
             print(alarms.render())
-    effort = Effort(programs, seconds, seed, running=stage is not Stage.verifier, reducing=reduce)
+    effort = Effort(programs, seconds, seed, corpus, running=stage is not Stage.verifier, reducing=reduce)
     with show_progress("mutants", len(MUTANTS) if effort.running else None, unit="mutants") as progress:
 
         def tell(hunt: Hunt) -> None:
@@ -102,7 +105,7 @@ def _print_hunt(hunt: Hunt) -> None:
         found.append(f"{hunt.invariant} after {hunt.programs} programs, {hunt.seconds:.1f} s{size}")
     elif hunt.programs:
         found.append(f"nothing in {hunt.programs} programs, {hunt.seconds:.1f} s")
-    remark = "" if hunt.ok else "  missed"
+    remark = f"  (kept program {hunt.kept})" if hunt.kept else "" if hunt.ok else "  missed"
     how = "; ".join(found) if hunt.possible else "needs a GPU to show"
     print(f"mutant {hunt.name:<24} {','.join(hunt.faults):<12} {how}{remark}", flush=True)
 
