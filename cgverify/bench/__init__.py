@@ -8,7 +8,7 @@
 | measure | how: throughput, host time, first call, peak reserved memory |
 | comparison | runs the peers on the cases, checks each against eager first, and gives rows |
 | targets | what the project sets itself, held against the rows |
-| soak, soak_histories | random histories of calls on threads and streams, checked, for minutes |
+| soak, soak_histories, soak_functions | random histories of calls on threads and streams, checked, for minutes |
 | demonstrations | values and shapes that change on every call, and the graphs and memory that they cost |
 | report, plot | rows as tables, as JSON, as bars |
 """

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cgverify.api import CUDAGraphTransform
+from cgverify.bench.soak_functions import WIDTH, Net, accumulate, drop, infer, read_on_host
 
 import thunder
 import torch
 from torch import nn
-from torch.nn import functional
 
-WIDTH = 32
 ROWS = (1, 2, 3, 5, 8, 13, 21, 34)
 """Sizes of the batch: more shapes than graphs may live, so that graphs come and go."""
 
@@ -198,44 +197,6 @@ class Updates:
                 parameter.data = parameter.data.clone()
         torch.cuda.synchronize()
         return "", []
-
-
-class Net(nn.Module):
-    """Two layers with a norm between them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """From (rows, WIDTH) to the same."""
-        hidden = functional.layer_norm(functional.gelu(self.first(x)), (2 * WIDTH,))
-        result: torch.Tensor = x + self.second(hidden)
-        return result
-
-
-def infer(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Products, a view of the argument, and two results that share memory."""
-    scores = torch.softmax(x @ x.transpose(0, 1), -1)
-    mixed = torch.tanh(scores @ x)
-    return mixed, mixed.transpose(0, 1), x[:1]
-
-
-def read_on_host(x: torch.Tensor) -> torch.Tensor:
-    """Work before and after two values that the host reads, one fed on the device and one not."""
-    total, largest = x.abs().sum().item(), x.amax().item()
-    return (x * total).sin() / (largest + 1.0)
-
-
-def drop(x: torch.Tensor) -> torch.Tensor:
-    """Dropout and what follows it."""
-    return functional.dropout(x * 2, 0.25) + 1
-
-
-def accumulate(x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-    """A running mean, written in place."""
-    state.mul_(0.75).add_(x.mean(0))
-    return x - state
 
 
 def make_histories(transform: CUDAGraphTransform) -> list[History]:
