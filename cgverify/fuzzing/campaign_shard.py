@@ -56,7 +56,7 @@ class CampaignWorker:
         torch.set_num_threads(1)
         campaign = folder.campaign
         target, device = find_target(campaign.target), choose_device(campaign.device)
-        executor = Isolated(campaign.target, device)
+        executor = Isolated(campaign.target, device).start()
         return cls(folder, target, device, executor, Journal(folder.path / "journal", campaign.target, device))
 
     def close(self) -> None:

@@ -62,6 +62,11 @@ class Template:
         self._running: _Running | None = None
         self._spare: _Running | None = None
 
+    def start(self) -> None:
+        """Start it ahead of time, unless it runs already."""
+        if self._running is None and self._spare is None:
+            self._spare = _start(self._device)
+
     def fork(self) -> Child:
         """Return a fresh child.
 

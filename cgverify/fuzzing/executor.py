@@ -96,6 +96,11 @@ class Isolated:
         self._template = Template(device)
         self._child: Child | None = None
 
+    def start(self) -> Isolated:
+        """Start what the first program needs, without waiting for it; return this executor."""
+        self._template.start()
+        return self
+
     def judge(self, property: str, program: Program, limit: float = LIMIT) -> Verdict:
         """Return the verdict; a crash, a hang and memory run out are verdicts.
 

@@ -61,7 +61,7 @@ def _keep(config: pytest.Config, target: Target, device: DeviceName, folder: Pat
 def _make_executor(isolation: str, target: Target, device: DeviceName) -> Executor:
     if isolation == "never" or (isolation == "auto" and not hasattr(os, "fork")):
         return InProcess(target, device)
-    return Isolated(target.name, device)
+    return Isolated(target.name, device).start()
 
 
 def _workers(config: pytest.Config) -> int:
