@@ -15,14 +15,14 @@ never tensors, so faults of lifetime and aliasing corrupt data here as they do o
 
 | module | what it does |
 |---|---|
-| allocator | the caching allocator's rules: where a block goes, when it is reused |
+| allocator, blocks, counters | the caching allocator's rules: where a block goes, when it is reused, what it counts |
 | arena | the memory; a tensor is on the device if and only if its address lies in it |
 | ops, judged, legality | what aten ops do besides computing, and what a capture forbids |
 | rng | (seed, offset) generators; replays draw what eager execution draws |
 | graph, capture, streams | torch.cuda.CUDAGraph, Stream, Event |
 | modes, transfers | Python calls see cuda:0; `.to()`, `.cuda()`, `.cpu()` |
 | dispatch, execution, recording, copies | each aten op: run on the CPU, or recorded |
-| patches, memory_statistics | what is replaced in torch meanwhile |
+| patches, bindings, memory_statistics | what is replaced in torch meanwhile |
 | device | `EmulatedCUDA`, which holds it all together |
 
 How faithful it is, measured against an H200 with torch 2.11: tests/golden. What it cannot do:

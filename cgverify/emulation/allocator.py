@@ -15,8 +15,9 @@ import threading
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+
+from cgverify.emulation.blocks import GENERAL, Block, Pool, PoolId, Segment
+from cgverify.emulation.counters import Counter, Counters
 
 MIB = 1 << 20
 ROUND = 512  # every block is a multiple of this
@@ -26,76 +27,9 @@ LARGE_SEGMENT = 20 * MIB
 LARGE_LIMIT = 10 * MIB  # larger requests get a segment of their own size
 ROUND_SEGMENT = 2 * MIB
 
-PoolId = tuple[int, int]
-GENERAL: PoolId = (0, 0)
-
 
 class ArenaFull(MemoryError):
     """No segment of the asked size is left."""
-
-
-@dataclass(eq=False, slots=True)
-class Segment:
-    """One `cudaMalloc`: offset and size in bytes, owned by one stream of one memory pool."""
-
-    offset: int
-    size: int
-    stream: int
-    small: bool
-
-
-@dataclass(eq=False, slots=True)
-class Block:
-    """A piece of a segment. `serial` numbers its allocations: another serial means another owner."""
-
-    offset: int
-    size: int
-    segment: Segment
-    pool: Pool
-    free: bool = True
-    requested: int = 0
-    serial: int = 0
-    before: Block | None = None
-    after: Block | None = None
-    capture: object | None = None  # the capture that allocated it, until it is freed
-
-
-@dataclass(eq=False, slots=True)
-class Pool:
-    """The general memory pool or a graph-private one; `use_count` counts the graphs that hold it."""
-
-    id: PoolId
-    use_count: int = 0
-    was_used: bool = False  # until its memory is given back
-    is_recording: bool = False  # from a capture's begin to its end; a capture that fails leaves it set
-    free_lists: dict[tuple[bool, int], list[tuple[int, int]]] = field(default_factory=dict)  # sorted (size, offset)
-    segments: list[Segment] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Counter:
-    """One statistic as torch reports it: current and peak value, and all that was ever added and taken off."""
-
-    current: int = 0
-    peak: int = 0
-    allocated: int = 0
-    freed: int = 0
-
-    def add(self, amount: int) -> None:
-        """Raise the value."""
-        self.allocated += amount
-        self.current += amount
-        if self.current > self.peak:
-            self.peak = self.current
-
-    def take(self, amount: int) -> None:
-        """Lower the value."""
-        self.freed += amount
-        self.current -= amount
-
-
-POOL_KINDS = ("all", "large_pool", "small_pool")
-STATISTICS = ("allocation", "allocated_bytes", "requested_bytes", "segment", "reserved_bytes")
 
 
 class CachingAllocator:
@@ -112,7 +46,7 @@ class CachingAllocator:
         self.live: dict[int, Block] = {}  # by offset
         self.on_allocate: Callable[[Block], None] | None = None
         self.on_free: Callable[[Block], None] | None = None
-        self.counters = {(name, kind): Counter() for name in STATISTICS for kind in POOL_KINDS}
+        self.counters = Counters()
         self._blocks: dict[int, Block] = {}  # live and free, by offset
         self._end = reserved
         self._returned: list[tuple[int, int]] = []  # segments given back, sorted (offset, size)
@@ -133,7 +67,7 @@ class CachingAllocator:
                 block = self._allocate(max(ROUND, -(-nbytes // ROUND) * ROUND), pool, stream)
                 block.free, block.requested, block.serial = False, nbytes, next(self._serials)
                 self.live[block.offset] = block
-                self._count(block, Counter.add)
+                self.counters.count_block(block, Counter.add)
                 if self.on_allocate is not None:
                     self.on_allocate(block)
             finally:
@@ -166,26 +100,6 @@ class CachingAllocator:
                     block = block.after
                 yield pool, segment, blocks
 
-    def statistics(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Return torch's nested memory statistics: name -> pool kind -> current, peak, allocated, freed."""
-        found: dict[str, dict[str, dict[str, int]]] = {}
-        for (name, kind), counter in self.counters.items():
-            values = {key: getattr(counter, key) for key in ("current", "peak", "allocated", "freed")}
-            found.setdefault(name, {})[kind] = values
-        # every block is reusable the moment it is freed, so what torch calls active is what is allocated
-        found["active"], found["active_bytes"] = found["allocation"], found["allocated_bytes"]
-        return found
-
-    def reset_peaks(self) -> None:
-        """Make each peak its current value."""
-        for counter in self.counters.values():
-            counter.peak = counter.current
-
-    def reset_accumulated(self) -> None:
-        """Forget all that was allocated and freed so far."""
-        for counter in self.counters.values():
-            counter.allocated = counter.freed = 0
-
     def _allocate(self, size: int, pool: Pool, stream: int) -> Block:
         small = size <= SMALL_LIMIT
         free = pool.free_lists.setdefault((small, stream), [])
@@ -216,9 +130,7 @@ class CachingAllocator:
             offset = self._reserve(size)
         segment = Segment(offset, size, stream, small)
         pool.segments.append(segment)
-        for kind in ("all", "small_pool" if small else "large_pool"):
-            self.counters["segment", kind].add(1)
-            self.counters["reserved_bytes", kind].add(size)
+        self.counters.count_segment(size, small, Counter.add)
         block = self._blocks[offset] = Block(offset, size, segment, pool)
         return block
 
@@ -244,7 +156,7 @@ class CachingAllocator:
         if self.on_free is not None:
             self.on_free(block)
         del self.live[block.offset]
-        self._count(block, Counter.take)
+        self.counters.count_block(block, Counter.take)
         block.free, block.capture = True, None
         free = block.pool.free_lists[block.segment.small, block.segment.stream]
         if block.before is not None and block.before.free:
@@ -276,13 +188,4 @@ class CachingAllocator:
                     del self._blocks[offset]
                     pool.segments.remove(block.segment)
                     insort(self._returned, (offset, size))
-                    for kind in ("all", "small_pool" if small else "large_pool"):
-                        self.counters["segment", kind].take(1)
-                        self.counters["reserved_bytes", kind].take(size)
-
-    def _count(self, block: Block, change: Callable[[Counter, int], None]) -> None:
-        counters: Any = self.counters
-        for kind in ("all", "small_pool" if block.segment.small else "large_pool"):
-            change(counters["allocation", kind], 1)
-            change(counters["allocated_bytes", kind], block.size)
-            change(counters["requested_bytes", kind], block.requested)
+                    self.counters.count_segment(size, small, Counter.take)

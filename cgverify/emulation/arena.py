@@ -12,7 +12,8 @@ import mmap
 from collections.abc import Sequence
 from typing import Any
 
-from cgverify.emulation.allocator import ArenaFull, Block, CachingAllocator, Pool
+from cgverify.emulation.allocator import ArenaFull, CachingAllocator
+from cgverify.emulation.blocks import Block, Pool
 
 import numpy as np
 import torch

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cgverify.emulation.allocator import Block, Pool
+from cgverify.emulation.blocks import Block, Pool
 from cgverify.emulation.calls import Call, flat_results
 from cgverify.emulation.errors import CaptureError
 from cgverify.emulation.rng import GeneratorState, draw, stream_seed

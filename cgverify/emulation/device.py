@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from cgverify.emulation import current
-from cgverify.emulation.allocator import Block, PoolId
 from cgverify.emulation.arena import Arena, extent
+from cgverify.emulation.blocks import Block, PoolId
 from cgverify.emulation.calls import PLAIN, Call, is_fake
 from cgverify.emulation.capture import Capture
 from cgverify.emulation.errors import HostCopyError, not_capturing_message

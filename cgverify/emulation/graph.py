@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cgverify.emulation.allocator import GENERAL, Block, Pool, PoolId
+from cgverify.emulation.blocks import GENERAL, Block, Pool, PoolId
 from cgverify.emulation.capture import Capture, Handover, Launch
 from cgverify.emulation.current import active
 from cgverify.emulation.errors import CaptureError, UseAfterFree, not_capturing_message

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cgverify.emulation.allocator import GENERAL, POOL_KINDS, CachingAllocator
+from cgverify.emulation.allocator import CachingAllocator
 from cgverify.emulation.arena import Arena
+from cgverify.emulation.blocks import GENERAL
+from cgverify.emulation.counters import POOL_KINDS
 
 _ZERO = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
 _EVENTS = (
@@ -20,7 +22,7 @@ _EVENTS = (
 
 def nested(allocator: CachingAllocator) -> dict[str, Any]:
     """Return what torch._C._cuda_memoryStats returns; split blocks are counted now, so their peaks are not kept."""
-    found: dict[str, Any] = allocator.statistics()
+    found: dict[str, Any] = allocator.counters.statistics()
     count, size = dict.fromkeys(POOL_KINDS, 0), dict.fromkeys(POOL_KINDS, 0)
     for _, segment, blocks in allocator.segments():
         for block in blocks:

@@ -9,9 +9,9 @@ from cgverify.emulation.allocator import (
     MIB,
     SMALL_SEGMENT,
     ArenaFull,
-    Block,
     CachingAllocator,
 )
+from cgverify.emulation.blocks import Block
 
 import pytest
 
@@ -129,7 +129,7 @@ def test_statistics_follow_blocks(allocator: CachingAllocator) -> None:
     """Counts, bytes and peaks are those of the live blocks; resetting a peak makes it the current value."""
     small, large = take(allocator, 100), take(allocator, 2 * MIB)
     allocator.free(large)
-    found = allocator.statistics()
+    found = allocator.counters.statistics()
     assert found["allocated_bytes"]["all"] == {
         "current": 512,
         "peak": 512 + 2 * MIB,
@@ -138,9 +138,9 @@ def test_statistics_follow_blocks(allocator: CachingAllocator) -> None:
     }
     assert found["requested_bytes"]["small_pool"]["current"] == 100
     assert found["segment"]["all"]["current"] == 2
-    allocator.reset_peaks()
+    allocator.counters.reset_peaks()
     allocator.free(small)
-    assert allocator.statistics()["allocated_bytes"]["all"]["peak"] == 512
+    assert allocator.counters.statistics()["allocated_bytes"]["all"]["peak"] == 512
 
 
 @pytest.mark.parametrize("seed", range(5))
