@@ -12,7 +12,7 @@ from cgverify import __version__
 from cgverify.report.charts import Chart, Point, Series, make_chart, render_number
 from cgverify.report.heat import make_heat_map
 from cgverify.report.page import render_page
-from cgverify.report.score import read_score
+from cgverify.report.score import MutationScore
 
 FORMAT = "cgverify-campaign"
 
@@ -53,15 +53,15 @@ class Bar:
     share: float
 
 
-def render_campaign(found: Mapping[str, Any], mutants: Mapping[str, Any] | None = None) -> str:
+def render_campaign(found: Mapping[str, Any], score: MutationScore | None = None) -> str:
     """The page of a campaign, as HTML.
 
     Args:
         found: the object that ``cgverify campaign merge`` wrote.
-        mutants: the object that ``cgverify mutants --json`` wrote, for the score of planted faults.
+        score: of planted faults, to be shown too.
 
     Raises:
-        KeyError, TypeError, ValueError: one of them is not such an object.
+        KeyError, TypeError, ValueError: it is not such an object.
         PageError: jinja2 is not installed.
     """
     totals, samples = found["totals"], found["samples"]
@@ -84,7 +84,7 @@ def render_campaign(found: Mapping[str, Any], mutants: Mapping[str, Any] | None 
         machines=[*map(str, found["devices"])],
         versions=[", ".join(f"{name} {value}" for name, value in entry.items()) for entry in found["versions"]],
         recovered=found["recovered"],
-        score=None if mutants is None else read_score(mutants),
+        score=score,
         version=__version__,
         number=render_number,
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cgverify.report import benchmark, campaign, score
 
 MUTANTS = score.FORMAT
+
+Result = TypeVar("Result")
 
 MAKERS = {
     benchmark.FORMAT: "cgverify bench --json",
@@ -37,10 +40,10 @@ def render_files(paths: Sequence[str]) -> str:
             raise ReadingError(f"{found[kind][0]} and {path} are both of format {kind}: give one of them")
         found[kind] = (path, content)
     if set(found) == {benchmark.FORMAT}:
-        return _render(*found[benchmark.FORMAT])
+        return _understand(*found[benchmark.FORMAT], benchmark.render_benchmark)
     if campaign.FORMAT in found and set(found) <= {campaign.FORMAT, MUTANTS}:
-        mutants = found.get(MUTANTS)
-        return _render(*found[campaign.FORMAT], mutants=None if mutants is None else mutants[1])
+        planted = _understand(*found[MUTANTS], score.read_score) if MUTANTS in found else None
+        return _understand(*found[campaign.FORMAT], partial(campaign.render_campaign, score=planted))
     given = " and ".join(sorted(found))
     raise ReadingError(f"no page shows {given} together: give a benchmark, or a campaign with or without mutants")
 
@@ -62,11 +65,10 @@ def _read(path: str) -> Mapping[str, Any]:
     return content
 
 
-def _render(path: str, content: Mapping[str, Any], *, mutants: Mapping[str, Any] | None = None) -> str:
+def _understand(path: str, content: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Result]) -> Result:
+    """What `read` makes of the content of a file, which may lack what it should have."""
     try:
-        if content["format"] == benchmark.FORMAT:
-            return benchmark.render_benchmark(content)
-        return campaign.render_campaign(content, mutants)
+        return read(content)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         maker = MAKERS[content["format"]]
         raise ReadingError(

@@ -1,7 +1,7 @@
 """The pages in headless Chromium: nothing on the console, no sideways scrolling, everything by keyboard.
 
-Needs the package playwright and a Chromium on the path: `pip install playwright` and, on Debian, `apt-get install
-chromium`. Skipped with a reason where one is missing.
+Needs the package playwright and a Chromium on the path: `pip install playwright axe-playwright-python` and, on Debian,
+`apt-get install chromium`. Skipped with a reason where one is missing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from cgverify.report.benchmark import render_benchmark
 from cgverify.report.campaign import render_campaign
 from cgverify.report.drawing import render_partition
 from cgverify.report.partition import show_function
+from cgverify.report.score import read_score
 from tests.unit.report.test_results import benchmark, campaign, mutants
 
 import pytest
@@ -53,7 +54,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "trained": render_partition(show_function(TRAINED, device="emulated")),
         "judged": render_partition(show_function(FUNCTION, target="thunder", device="emulated")),
         "benchmark": render_benchmark(benchmark()),
-        "campaign": render_campaign(campaign(), mutants()),
+        "campaign": render_campaign(campaign(), read_score(mutants())),
     }
     for name, html in written.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
@@ -78,6 +79,18 @@ def test_page_is_quiet_and_fits(browser: Any, pages: dict[str, str], name: str, 
     page, said = open_page(browser, pages[name], viewport={"width": width, "height": 900}, color_scheme=scheme)
     assert said == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+@pytest.mark.parametrize("name", ["trained", "judged", "benchmark", "campaign"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_keeps_the_rules_of_access(browser: Any, pages: dict[str, str], name: str, scheme: str) -> None:
+    """axe, which checks what WCAG asks and a program can see, finds nothing, a line in focus or not."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python").Axe()
+    page, _ = open_page(browser, pages[name], viewport={"width": 1440, "height": 900}, color_scheme=scheme)
+    if name in ("trained", "judged"):
+        page.focus("#s0-a2")
+    assert [violation["id"] for violation in axe.run(page).response["violations"]] == []
     page.close()
 
 

@@ -137,7 +137,7 @@ def test_only_plain_chains_have_a_size(case: str, size: tuple[int, int] | None) 
 
 def test_campaign_page_is_one_sound_file() -> None:
     """The page parses, loads nothing, and shows each failure with its program and script as text."""
-    page = Page(render_campaign(campaign(), mutants()))
+    page = Page(render_campaign(campaign(), read_score(mutants())))
     assert find_page_faults(page) == []
     assert "img" not in page.tags
     for word in ("wrong-result-mul-1", "met 6 times", "torch.mul(x0, x0)", "raise SystemExit(1)", "Not deterministic"):
@@ -170,6 +170,16 @@ def write(folder: Path, name: str, content: object) -> str:
     file = folder / name
     file.write_text(content if isinstance(content, str) else json.dumps(content))
     return str(file)
+
+
+def test_the_file_that_is_wrong_is_named(tmp_path: Path, capsys: Output) -> None:
+    """Of two files the one that lacks something is named, with what wrote it."""
+    planted = write(tmp_path, "mutants.json", {"format": "cgverify-mutants", "version": 1, "mutators": []})
+    assert cli.main(["report", write(tmp_path, "campaign.json", campaign()), planted]) == 2
+    error = capsys.readouterr().err
+    assert error == (
+        f"error: {planted} is not what cgverify mutants --json writes (KeyError: 'mutants'): write it again\n"
+    )
 
 
 def test_report_chooses_the_page(tmp_path: Path, capsys: Output) -> None:
