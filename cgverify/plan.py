@@ -66,6 +66,7 @@ class Region:
         outputs: in the order of the region's results.
         device: the one device of all its tensors, such as `cuda:0`.
         random: whether it draws random numbers.
+        needs: bytes that its large values take at once, by the trace's shapes; 0 where these are not known. A hint.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Region:
     outputs: tuple[RegionOutput, ...]
     device: str
     random: bool
+    needs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class CapturedGraph:
         self._are_all_copied = len(self._copied) == len(args)
         self._buffers = {k: buffers[k] for k in self._copied}
         versions = [_version(buffer) for buffer in buffers]
-        graph, results = pool.capture(body, buffers)
+        graph, results = pool.capture(body, buffers, region.needs)
         self._graph: torch.cuda.CUDAGraph | None = graph
         for entry, buffer, version in zip(region.inputs, buffers, versions, strict=True):
             if _version(buffer) != version and not entry.written:
@@ -154,10 +154,10 @@ class CapturedGraph:
         if getattr(self, "_graph", None) is not None and not is_finalizing():
             self.close()
 
-    def _sources(self, args: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    def _sources(self, args: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...] | list[torch.Tensor]:
         """The arguments to copy, as `_sinks` takes them."""
         if not self._is_recast:
-            return args if self._are_all_copied else [args[k] for k in self._copied]
+            return tuple(args) if self._are_all_copied else [args[k] for k in self._copied]
         return [
             as_bits(copyable(args[k])) if recast else args[k]
             for k, recast in zip(self._copied, self._recast, strict=True)

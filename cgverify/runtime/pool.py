@@ -12,12 +12,13 @@ import gc
 import logging
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span, storage_address
 from cgverify.runtime.leases import Lender, prune
+from cgverify.runtime.room import Room
+from cgverify.runtime.turn import turn_of
 
 import torch
 
@@ -30,33 +31,6 @@ _waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Stream, list[torch.Tensor]
 
 class EmptyCaptureError(Exception):
     """The captured body launched no device work: all its results are views, or without elements."""
-
-
-class Turn:
-    """Whose turn it is on the device: the stream on which the last call of an exclusion domain was enqueued."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self.stream = torch.cuda.current_stream(device)
-        self.handle: int = self.stream.cuda_stream
-
-    def take(self) -> int:
-        """Orders what this thread's current stream does next after everything enqueued by the last call.
-
-        Returns:
-            The current stream's handle.
-        """
-        raw = torch._C._cuda_getCurrentRawStream(self._device.index)
-        if raw != self.handle:
-            stream = torch.cuda.current_stream(self._device)
-            stream.wait_stream(self.stream)
-            self.stream, self.handle = stream, stream.cuda_stream
-        return raw
-
-
-_turns: weakref.WeakValueDictionary[tuple[torch.device, int], Turn] = weakref.WeakValueDictionary()
-"""The turn of each capture stream. cuBLAS keeps a workspace per stream, and a captured product goes on using that of
-its capture stream: so pools that happen to share a stream (torch hands out 32) share a turn too."""
 
 
 class Pool:
@@ -79,11 +53,12 @@ class Pool:
         self._handle: Any = None
         with torch.cuda.device(device):
             self._capture_stream = torch.cuda.Stream()
-        self.turn = _turns.setdefault((device, self._capture_stream.cuda_stream), Turn(device))
+        self.turn = turn_of(device, self._capture_stream)
         self.serial = 0
         self.lenders: list[Lender] = []
         self._stores: list[torch.Tensor] = []
         self._graphs = 0
+        self._room = Room(device)
         self._readers: dict[int, torch.cuda.Stream] = {}  # by handle: where leases were handed out and may be read
 
     def take_turn(self) -> None:
@@ -146,9 +121,14 @@ class Pool:
             raise
 
     def capture(
-        self, body: Callable[..., Sequence[torch.Tensor]], buffers: Sequence[torch.Tensor]
+        self, body: Callable[..., Sequence[torch.Tensor]], buffers: Sequence[torch.Tensor], needs: int = 0
     ) -> tuple[torch.cuda.CUDAGraph, Sequence[torch.Tensor]]:
         """Captures `body(*buffers)`; nothing is executed.
+
+        Args:
+            body: what to capture.
+            buffers: what to capture it on.
+            needs: bytes that the body's large values are known to take at once.
 
         Returns:
             The graph and the body's results, which lie in the pool's memory or in `buffers`.
@@ -165,10 +145,12 @@ class Pool:
         stream = self._capture_stream
         self.take_turn()
         stream.wait_stream(caller)
+        allocated = torch.cuda.memory_allocated(self.device)
         try:
             with torch.cuda.stream(stream), _garbage_collection_paused():
                 graph.capture_begin(pool=self._handle, capture_error_mode="thread_local")
                 try:
+                    self._room.make(needs)
                     results = body(*buffers)
                 except BaseException:
                     # the error that matters is the body's; ending an invalidated capture raises a second one
@@ -187,11 +169,13 @@ class Pool:
             raise EmptyCaptureError
         self._graphs += 1
         self.serial += 1
+        self._room.keep(graph, torch.cuda.memory_allocated(self.device) - allocated)
         return graph, results
 
     def dispose(self, graph: torch.cuda.CUDAGraph) -> None:
         """Gives a graph's memory back, now or, while somebody captures, later; the stores go with the last graph."""
         self._graphs -= 1
+        self._room.drop(graph)
         prune(self.lenders)
         stores: list[torch.Tensor] = []
         if not self._graphs:
@@ -204,6 +188,7 @@ class Pool:
         """Torch refuses further captures in a pool whose last graph is gone, so the next one gets a new handle."""
         if not self._graphs:
             self._handle = None
+            self._room.forget()
 
     def _abandon(self) -> None:
         """Ends a failed capture's hold on the allocator: an invalidated capture ends before it lets go of its pool.
@@ -217,6 +202,7 @@ class Pool:
         else:
             torch._C._cuda_releasePool(self.device.index, self._handle)
         self._handle = None  # whatever state the failure left that pool in, the next graph starts in another
+        self._room.forget()
 
 
 def _end_capture(graph: torch.cuda.CUDAGraph) -> bool:

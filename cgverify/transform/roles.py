@@ -19,6 +19,7 @@ from cgverify.ir import TraceView, is_tensor
 from cgverify.plan import InputRole, OutputRole, Region, RegionInput, RegionOutput
 from cgverify.transform.aliases import AliasSets, compute_aliases
 from cgverify.transform.effects import Effects
+from cgverify.transform.footprint import compute_footprint
 from cgverify.transform.liveness import Liveness
 from cgverify.transform.partition import Phase
 from cgverify.transform.tables import IDENTITIES
@@ -118,4 +119,5 @@ def choose_region(
         outputs=tuple(RegionOutput(value, role(value)) for value in outputs),
         device=str(scheduled.phase.device),
         random=any(effects[op.index].random for op in ops),
+        needs=compute_footprint(view, ops, sets, outputs),
     )

@@ -292,6 +292,37 @@ def test_a_lease_outlives_its_graph(drop: str) -> None:
     assert told.first.transform.stats().leases > 0
 
 
+def test_a_replay_waits_for_the_streams_that_got_leases() -> None:
+    """Un-graphed work may still read a lease on the stream that got it, although other graphs ran elsewhere since."""
+    told = WithOlder()
+    jitted = told.pair.graphed
+    warm(jitted)
+    got, between, later = (torch.cuda.Stream() for _ in range(3))
+    waits: list[tuple[int, int]] = []
+    wait = type(got).wait_stream
+
+    def noted(self: Any, stream: Any) -> None:
+        waits.append((self.cuda_stream, stream.cuda_stream))
+        wait(self, stream)
+
+    torch.cuda.synchronize()
+    with mock.patch.object(type(got), "wait_stream", noted):
+        with torch.cuda.stream(got):
+            y = jitted(leaf(4, 4), leaf(4, 4))
+        with torch.cuda.stream(between):
+            for _ in range(3):  # gives way, is captured again, replays
+                told.call_older(jitted)
+        del y
+        waits.clear()
+        with torch.cuda.stream(later):
+            jitted(leaf(4, 4), leaf(4, 4))
+        assert {(later.cuda_stream, stream.cuda_stream) for stream in (got, between)} <= set(waits)
+        waits.clear()
+        with torch.cuda.stream(between):
+            told.call_older(jitted)
+        assert (between.cuda_stream, got.cuda_stream) not in waits
+
+
 def test_one_graph_at_a_time() -> None:
     """With `max_graphs=1` forward and backward drop each other's graphs, and every gradient is right."""
     pair = Pair(fn, max_graphs=1)

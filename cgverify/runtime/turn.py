@@ -1,0 +1,39 @@
+"""Whose turn it is on the device: calls that use the same memory are ordered one after the other, on any stream."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+
+
+class Turn:
+    """Whose turn it is on the device: the stream on which the last call of an exclusion domain was enqueued."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.stream = torch.cuda.current_stream(device)
+        self.handle: int = self.stream.cuda_stream
+
+    def take(self) -> int:
+        """Orders what this thread's current stream does next after everything enqueued by the last call.
+
+        Returns:
+            The current stream's handle.
+        """
+        raw = torch._C._cuda_getCurrentRawStream(self._device.index)
+        if raw != self.handle:
+            stream = torch.cuda.current_stream(self._device)
+            stream.wait_stream(self.stream)
+            self.stream, self.handle = stream, stream.cuda_stream
+        return raw
+
+
+_turns: weakref.WeakValueDictionary[tuple[torch.device, int], Turn] = weakref.WeakValueDictionary()
+"""The turn of each capture stream. cuBLAS keeps a workspace per stream, and a captured product goes on using that of
+its capture stream: so pools that happen to share a stream (torch hands out 32) share a turn too."""
+
+
+def turn_of(device: torch.device, capture_stream: torch.cuda.Stream) -> Turn:
+    """The turn that belongs to a capture stream, while somebody holds it."""
+    return _turns.setdefault((device, capture_stream.cuda_stream), Turn(device))
