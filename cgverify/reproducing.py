@@ -15,6 +15,7 @@ from cgverify.fuzzing.blame import find_blame
 from cgverify.fuzzing.devices import choose_device
 from cgverify.fuzzing.oracles import Verdict, check, check_structure
 from cgverify.fuzzing.program import Program, ProgramError, load_program
+from cgverify.fuzzing.properties import choose_form
 from cgverify.fuzzing.rendering import render_source
 from cgverify.fuzzing.resolution import resolve_program
 from cgverify.fuzzing.sides import Path
@@ -78,16 +79,16 @@ def _find_blame(program: Program, target: Target, device: str) -> str:
     """Ask on the direct path first, which is quicker, then through thunder.jit."""
     paths: tuple[Path, ...] = ("direct", "jit")
     for path in paths:
-        found = find_blame(program, target, choose_device(device), path=path)
+        found = find_blame(program, target, choose_device(device), path=path, form=choose_form(program))
         if found is not None:
             return found.render()
     return "to blame: nothing that running shows; the trace itself is wrong, see above"
 
 
 def _oracles(program: Program, target: Target, device: str) -> Iterator[tuple[str, Callable[[], Verdict]]]:
-    where = choose_device(device)
-    yield "the rewritten trace", lambda: check_structure(program, target)
-    yield f"the trace run on {where}", lambda: check(program, None, target, where)
+    where, form = choose_device(device), choose_form(program)
+    yield "the rewritten trace", lambda: check_structure(program, target, form=form)
+    yield f"the trace run on {where}", lambda: check(program, None, target, where, form=form)
     yield f"thunder.jit on {where}", lambda: check(program, None, target, where, path="jit")
 
 
