@@ -82,7 +82,8 @@ def watch_function(
     """Compile a function under a transform, whose rewrites are kept and not executed.
 
     Args:
-        location: ``FILE.py:FUNC``; the arguments come from ``FUNC_inputs(device)`` in the same file.
+        location: ``FILE.py:FUNC``, a function or a module, which is moved to the device; the arguments come from
+            ``FUNC_inputs(device)`` in the same file.
         target: ``cgverify``, ``thunder``, ``none``, ``module:attribute``, ``FILE.py:attribute``, or an attribute of
             FILE.py.
         inputs: ``"f32[4,4] i64[4]"``: arguments in place of those of ``FUNC_inputs``.
@@ -99,6 +100,8 @@ def watch_function(
     with open_device(device) as device_name:
         transform = load_target(target, module)
         recorder = WatchedTransform(transform, runs=False)
+        if isinstance(function, torch.nn.Module):  # made when its file was read, perhaps before there was a device
+            function = function.to("cuda")
         arguments = make_inputs(inputs) if inputs is not None else load_inputs(module, name, path)
         _compile(function, arguments, recorder, location, target)
     return Watched(f"{location} under {target} on {device_name}", tuple(recorder.rewritten), transform)

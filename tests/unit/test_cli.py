@@ -44,6 +44,12 @@ def test_broken_transform_is_found(target: str, capsys: Output) -> None:
     assert out.splitlines()[-1].endswith("on emulated: not proved, 0 regions")
 
 
+def test_module_goes_to_the_device(capsys: Output) -> None:
+    """A module may be checked as it stands in its file: it is moved to the device, and its parameters stay in place."""
+    assert check(f"{FILES / 'pictured.py'}:model") == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(":model under cgverify on emulated: proved, 2 regions")
+
+
 def test_importable_target(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target may be a module on the import path and an attribute of it."""
     monkeypatch.syspath_prepend(str(FILES))

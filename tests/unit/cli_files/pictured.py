@@ -15,3 +15,22 @@ def divided(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def divided_inputs(device: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Two vectors."""
     return torch.ones(4, device=device), torch.full((4,), 2.0, device=device)
+
+
+class Doubles(torch.nn.Module):
+    """A module made before there is a device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.full((4,), 2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * self.weight)
+
+
+model = Doubles()
+
+
+def model_inputs(device: str) -> tuple[torch.Tensor]:
+    """One vector."""
+    return (torch.ones(4, device=device),)
