@@ -33,9 +33,11 @@ class Around(Transform):
         """Pass on."""
         return self.transform.reverse_transform_state_dict_for_submodule(*args, **kwargs)
 
-    def transform_traces_pre_prologue(self, prologue: Any, computation: Any, epilogue: Any, **kwargs: Any) -> Any:
+    def transform_traces_pre_prologue(
+        self, prologue_trace: Any, computation_trace: Any, epilogue_trace: Any, **kwargs: Any
+    ) -> Any:
         """Pass on."""
-        return self.transform.transform_traces_pre_prologue(prologue, computation, epilogue, **kwargs)
+        return self.transform.transform_traces_pre_prologue(prologue_trace, computation_trace, epilogue_trace, **kwargs)
 
     def transform_trace_post_optimization(self, computation_trace: TraceCtx, **kwargs: Any) -> TraceCtx:
         """Pass on.
@@ -70,11 +72,13 @@ class WatchedTransform(Around):
         self.rewritten: list[Pair] = []
         self._runs = runs
 
-    def transform_traces_pre_prologue(self, prologue: Any, computation: Any, epilogue: Any, **kwargs: Any) -> Any:
+    def transform_traces_pre_prologue(
+        self, prologue_trace: Any, computation_trace: Any, epilogue_trace: Any, **kwargs: Any
+    ) -> Any:
         """Pass on, and keep the computation."""
-        before = copy_trace(computation)
-        made = super().transform_traces_pre_prologue(prologue, computation, epilogue, **kwargs)
-        if made[1] is not computation:
+        before = copy_trace(computation_trace)
+        made = super().transform_traces_pre_prologue(prologue_trace, computation_trace, epilogue_trace, **kwargs)
+        if made[1] is not computation_trace:
             self.recorded.append((before, made[1]))
         return made
 
