@@ -7,7 +7,7 @@ accepts and how a raw integer is fitted to the operand (a dimension modulo the r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cgverify.fuzzing.pool import Pool, Ref
@@ -188,6 +188,14 @@ def untrained(fits: Accepts) -> Accepts:
         return not trains and fits(pool, ref, chosen)
 
     return accepts
+
+
+def without_training(operation: Operation) -> Operation:
+    """Keep an operation out of programs that train anything: Thunder asks for the gradient of each op there, and has
+    none of this one.
+    """
+    first, *others = operation.operands
+    return replace(operation, operands=(untrained(first), *others))
 
 
 def number(*kinds: str) -> Accepts:

@@ -18,8 +18,25 @@ import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-MAX_STEPS = 30
-_BY_FAMILY = {family: [op for op in OPERATIONS.values() if op.family == family] for family in FAMILIES}
+MAX_STEPS = 40
+PARTS = 4
+# fmt: off
+_RARE = frozenset({
+    "addmm", "alpha_dropout", "binary_cross_entropy_with_logits", "cosine_similarity", "count_nonzero", "cpu",
+    "cummax", "cumprod", "detach", "diagonal", "fmax", "frac", "half", "hstack", "huber_loss", "hypot", "index_add",
+    "index_fill", "kl_div", "l1_loss", "logaddexp", "median", "mv", "nansum", "narrow", "new_ones", "new_zeros",
+    "randint_like", "ravel", "roll", "smooth_l1_loss", "swapaxes", "take", "tile", "vector_norm", "xlogy",
+})
+# fmt: on
+"""Operations that Thunder knows by name alone: asking PyTorch for the metadata of one costs as much as tracing ten
+others, so they are drawn a third as often."""
+
+# Without a number read there is nothing for the other operations on numbers to work on.
+_SHARES = {**dict.fromkeys(_RARE, 1), "item": 9}
+_BY_FAMILY = {
+    family: [op for op in OPERATIONS.values() if op.family == family for _ in range(_SHARES.get(op.name, 3))]
+    for family in FAMILIES
+}
 _WEIGHTS = {"elementwise": 5, "reduction": 2, "view": 2, "number": 2, "in-place": 2}
 _OUTPUTS = (-1, -2, -3, 0, 1, 2, -4, -5, None, 5)
 _CHOICE = st.integers(0, 15)
@@ -49,9 +66,9 @@ def programs(
     banned = draw(st.frozensets(st.sampled_from(FAMILIES[1:]), max_size=5))
     families = [family for family in FAMILIES if family not in banned for _ in range(_WEIGHTS.get(family, 1))]
     inputs = draw(_inputs(gradients, modules))
-    # Three lists, because Hypothesis draws short ones: about ten steps on average, and still none at least.
-    thirds = [draw(st.lists(_steps(families), max_size=max_steps // 3)) for _ in range(3)]
-    steps = tuple(step for third in thirds for step in third)
+    # Several lists, because Hypothesis draws short ones: about ten steps find operands, and still there may be none.
+    parts = [draw(st.lists(_steps(families), max_size=max_steps // PARTS)) for _ in range(PARTS)]
+    steps = tuple(step for part in parts for step in part)
     outputs = draw(st.lists(st.sampled_from(_OUTPUTS), min_size=1, max_size=4))
     program = Program(inputs=inputs, steps=steps, outputs=tuple(outputs))
     if not history:

@@ -37,7 +37,16 @@ from cgverify.fuzzing.building.reductions import (
     without_last,
 )
 from cgverify.fuzzing.pool import Symbol
-from cgverify.fuzzing.signatures import FLAG, Operation, choice, length_matches, same_shape, tensor, untrained
+from cgverify.fuzzing.signatures import (
+    FLAG,
+    Operation,
+    choice,
+    length_matches,
+    same_shape,
+    tensor,
+    untrained,
+    without_training,
+)
 from cgverify.fuzzing.values import DTYPES, FLOATS, SIGNED, WIDE_FLOATS
 
 # Of u8, torch makes u8 again.
@@ -60,7 +69,7 @@ REDUCTIONS: tuple[Operation, ...] = (
     reduction("any", _TRUTHS, result=lambda d: "bool", symbol="any_tensor", single=True, discrete=True),
     reduction("all", _TRUTHS, result=lambda d: "bool", symbol="all_tensor", single=True, discrete=True),
     reduction("argmax", result=lambda d: "i64", single=True, discrete=True),
-    reduction("argmin", result=lambda d: "i64", single=True, discrete=True),
+    without_training(reduction("argmin", result=lambda d: "i64", single=True, discrete=True)),
     along("cumsum", family="reduction", function="torch.cumsum", bound=lambda a, n: a * n),
     call(
         "var_mean",

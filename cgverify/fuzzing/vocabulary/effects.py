@@ -50,6 +50,7 @@ from cgverify.fuzzing.signatures import (
     source,
     tensor,
     untrained,
+    without_training,
 )
 from cgverify.fuzzing.values import DTYPES, FLOATS, INTEGERS, NUMERIC, WIDE_FLOATS
 
@@ -111,7 +112,7 @@ WRITES: tuple[Operation, ...] = (
     in_place_unary("sin", None),
     in_place_unary("reciprocal", None),
     in_place_unary("floor", same_bound),
-    in_place_unary("round", same_bound, symbol="torch_round"),
+    without_training(in_place_unary("round", same_bound, symbol="torch_round")),
     in_place_unary("pow", lambda a: a * a, (2,)),
     in_place_unary("fmod", lambda a: min(a, 3.0), (3.0,)),
     in_place_unary("cumsum", None, (0,), min_rank=1),
@@ -124,7 +125,7 @@ WRITES: tuple[Operation, ...] = (
         {"by": choice("item", "cpu"), "write": choice("zero_", "mul_")},
     ),
     write("addcmul_", (_INTO, _FROM, _FROM), bound=lambda types, a, b, c: a + b * c),
-    write("lerp_", (_INTO, _FROM), args=lambda refs, types, params: (*refs, 0.5)),
+    without_training(write("lerp_", (_INTO, _FROM), args=lambda refs, types, params: (*refs, 0.5))),
     Operation("masked_fill_", "in-place", (_INTO, source(same_shape(DTYPES), itself=False)), masked_fill_in_place),
     Operation(
         "setitem",
@@ -137,7 +138,7 @@ WRITES: tuple[Operation, ...] = (
     Operation("setitem_mask", "in-place", (_INTO, source(same_shape(DTYPES), itself=False)), setitem_mask),
     Operation("setitem_tensor", "in-place", (_INTO_ROWS, _FROM_ROWS, _PERMUTED), setitem_tensor),
     Operation("index_copy_", "in-place", (_INTO_ROWS, _FROM_ROWS, _PERMUTED), index_copy_in_place),
-    Operation("index_add_", "in-place", (_INTO_ROWS, _FROM_ROWS, _PERMUTED), index_add_in_place),
+    without_training(Operation("index_add_", "in-place", (_INTO_ROWS, _FROM_ROWS, _PERMUTED), index_add_in_place)),
     Operation("index_put_", "in-place", (_INTO_ROWS, _FROM_ROWS, _PERMUTED), index_put_in_place, {"accumulate": FLAG}),
     Operation("scatter_", "in-place", (_INTO_ROWS, _FROM_ROWS), scatter_in_place, {"dim": INT}),
     Operation("scatter_add_", "in-place", (_INTO_ROWS, _FROM_ROWS), scatter_add_in_place, {"dim": INT}),

@@ -26,6 +26,7 @@ from cgverify.fuzzing.signatures import (
     same_shape,
     tensor,
     untrained,
+    without_training,
 )
 from cgverify.fuzzing.values import DTYPES, FLOATS, INTEGERS, NUMERIC, SIGNED, WIDE_FLOATS
 
@@ -82,11 +83,11 @@ TABLE: tuple[Operation, ...] = (
     unary("threshold", function=FUNCTIONAL + "threshold", extra=(0.5, 2.0), bound=lambda a: max(a, 2.0), discrete=True),
     unary("floor", bound=same_bound, discrete=True),
     unary("ceil", bound=same_bound, discrete=True),
-    unary("trunc", bound=same_bound, discrete=True),
-    unary("round", symbol="torch_round", bound=same_bound, discrete=True),
+    without_training(unary("trunc", bound=same_bound, discrete=True)),
+    without_training(unary("round", symbol="torch_round", bound=same_bound, discrete=True)),
     unary("sign", NUMERIC, symbol="sgn", bound=lambda a: min(a, 1.0), discrete=True),
     unary("signbit", NUMERIC, dtype="bool", discrete=True),
-    unary("isfinite", dtype="bool", discrete=True),
+    without_training(unary("isfinite", dtype="bool", discrete=True)),
     unary("isnan", dtype="bool", discrete=True),
     unary("isinf", dtype="bool", discrete=True),
     unary("bitwise_not", (*INTEGERS, "bool")),
@@ -95,7 +96,7 @@ TABLE: tuple[Operation, ...] = (
     binary("true_divide", FLOATS),
     binary("floor_divide", WIDE_FLOATS, discrete=True),
     binary("maximum", numbers=False, bound=max),
-    binary("minimum", numbers=False, bound=max),
+    without_training(binary("minimum", numbers=False, bound=max)),
     binary("atan2", FLOATS, numbers=False),
     binary("pow", FLOATS, numbers=False),
     binary("copysign", FLOATS, numbers=False, bound=lambda a, b: a, discrete=True),
@@ -120,7 +121,7 @@ TABLE: tuple[Operation, ...] = (
     scalar("eq", (0, 1), dtype="bool", discrete=True),
     Operation("clamp", "elementwise", (_FLOAT,), clamp, {"limit": choice(1.0, 0.5)}),
     Operation("clamp_min", "elementwise", (_FLOAT,), clamp_min),
-    Operation("lerp", "elementwise", (_FLOAT, _ALIKE), lerp),
+    without_training(Operation("lerp", "elementwise", (_FLOAT, _ALIKE), lerp)),
     Operation("addcmul", "elementwise", (_FLOAT, _ALIKE, _ALIKE), addcmul),
     Operation("addcdiv", "elementwise", (_FLOAT, _ALIKE, _ALIKE), addcdiv),
     Operation(

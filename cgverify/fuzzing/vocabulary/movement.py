@@ -60,7 +60,17 @@ from cgverify.fuzzing.building.views import (
     unflatten,
     unsqueeze,
 )
-from cgverify.fuzzing.signatures import FLAG, INT, Operation, choice, length_matches, same_shape, tensor, untrained
+from cgverify.fuzzing.signatures import (
+    FLAG,
+    INT,
+    Operation,
+    choice,
+    length_matches,
+    same_shape,
+    tensor,
+    untrained,
+    without_training,
+)
 from cgverify.fuzzing.values import DTYPES, FLOATS, NUMERIC, WIDE_FLOATS
 
 _ANY = tensor(DTYPES)
@@ -100,7 +110,7 @@ VIEWS: tuple[Operation, ...] = (
 )
 
 JOINS: tuple[Operation, ...] = (
-    Operation("flip", "joining", (_RANKED,), flip, {"dim": INT}),
+    without_training(Operation("flip", "joining", (_RANKED,), flip, {"dim": INT})),
     Operation("cat", "joining", (_RANKED, same_shape(DTYPES, same_dtype=True)), cat, {"dim": INT}),
     Operation("cat_twice", "joining", (_RANKED, same_shape(DTYPES, same_dtype=True)), cat_twice),
     Operation("stack", "joining", (_ANY, same_shape(DTYPES, same_dtype=True)), stack, {"dim": INT}),
