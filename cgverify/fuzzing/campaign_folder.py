@@ -16,16 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cgverify.fuzzing.campaign import (
-    PART,
-    Campaign,
-    CampaignError,
-    Merged,
-    Part,
-    Unit,
-    encode_part,
-    merge_parts,
-)
+from cgverify.fuzzing.campaign import PART, Campaign, CampaignError, Merged, Part, Unit
+from cgverify.fuzzing.campaign_merging import encode_part, merge_parts
 from cgverify.fuzzing.outcome import Recovered
 
 import msgspec

@@ -13,8 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import cgverify
-from cgverify.fuzzing.campaign import PART, Found, Measured, Part, Unit, choose_parts
+from cgverify.fuzzing.campaign import PART, Found, Measured, Part, Unit
 from cgverify.fuzzing.campaign_folder import CampaignFolder
+from cgverify.fuzzing.campaign_merging import choose_parts
 from cgverify.fuzzing.devices import DeviceName, choose_device
 from cgverify.fuzzing.executor import Executor, Isolated
 from cgverify.fuzzing.findings import Effort, Findings

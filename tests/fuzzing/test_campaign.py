@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cgverify.cli import main
-from cgverify.fuzzing.campaign import PART, Campaign, CampaignError, Found, Measured, Part, Unit, merge_parts
+from cgverify.fuzzing.campaign import PART, Campaign, CampaignError, Found, Measured, Part, Unit
 from cgverify.fuzzing.campaign_folder import CampaignFolder, merge_folders
+from cgverify.fuzzing.campaign_merging import merge_parts
 from cgverify.fuzzing.campaign_shard import CampaignWorker
 from cgverify.fuzzing.coverage import Coverage
 from cgverify.fuzzing.hashes import add_hashes, hash_text
