@@ -11,7 +11,7 @@ from cgverify.transform.aliases import compute_aliases
 from cgverify.transform.effects import compute_effects
 from cgverify.transform.scalars import COMPARISONS, DTYPES, EXACT, choose_scalars, feed_scalars
 from tests.builders import TraceBuilder
-from tests.faults.pairs import CALLS, Pair, assert_same, randn
+from tests.faults.pairs import CALLS, Pair, assert_same, randn, step
 
 import pytest
 import torch
@@ -247,3 +247,15 @@ def test_what_is_chosen_is_proved_and_right(program: list[tuple[str, int, int]])
     runs = [each.python_callable() for each in (trace, after)]
     for call in range(3):
         assert_same(*(run(*(torch.full((4, 4), call + value, device="cuda") for value in (0.5, 1.25))) for run in runs))
+
+
+def test_gradients_are_those_of_the_number() -> None:
+    """In training the forward trace reads the tensor and the backward trace gets the number, which has no gradient."""
+    pair = Pair(lambda x: ((x * 2).sin() * x.sum().item() - x.amax().item()).cos())
+    for seed in range(CALLS):
+        pair.do(lambda jitted: step(jitted, randn(4).requires_grad_()), seed)
+    forward, backward = pair.transform.report().plans
+    assert [scalar.symbol for scalar in forward.scalars] == ["mul", "sub"]
+    assert backward.scalars == ()
+    assert [left.reason.split("`")[0] for left in backward.left_out if left.symbol == "mul"] == ["works on "]
+    pair.assert_graphed()
