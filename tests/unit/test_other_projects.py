@@ -89,7 +89,8 @@ def test_another_project(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
     assert "target mine:Mine" in done.stdout
-    properties = dict(re.findall(r'name="cgverify-((?!outcome)[^"]+)" value="([^"]*)"', (tmp_path / "junit.xml").read_text()))
+    xml = (tmp_path / "junit.xml").read_text()
+    properties = dict(re.findall(r'name="cgverify-((?!outcome)[^"]+)" value="([^"]*)"', xml))
     assert properties.pop("campaign")
     tiers = [int(properties.pop(name)) for name in list(properties) if name.startswith("tier-")]
     assert sum(tiers) == 5
