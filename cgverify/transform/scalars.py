@@ -36,7 +36,7 @@ ARITHMETIC: Mapping[str, tuple[int, ...]] = {"mul": (0, 1), "add": (0, 1), "sub"
 COMPARISONS: Mapping[str, tuple[int, ...]] = dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), (1,))
 """Ops of two operands with a `bool` result, likewise: torch refuses a number on the left."""
 
-EXACT: Mapping[str, tuple[int, ...]] = {**ARITHMETIC, **COMPARISONS}
+EXACT: dict[str, tuple[int, ...]] = {**ARITHMETIC, **COMPARISONS}
 
 DTYPES = (
     *(dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64),
