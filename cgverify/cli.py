@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -53,6 +54,8 @@ app.add_typer(campaign.app, name="campaign")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    # Thunder says on import which optional library it has not found; that is no news to whoever runs a command
+    warnings.filterwarnings("ignore", "transformer_engine module not found", UserWarning)
     given = fill_in_json(sys.argv[1:] if arguments is None else list(arguments))
     try:
         code = app(args=given or ["--help"], prog_name="cgverify", standalone_mode=False)

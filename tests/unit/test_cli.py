@@ -191,7 +191,7 @@ def test_crashing_script_is_reproduced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 9}, "has version 9, and this cgverify reads version 1; use the cgverify that wrote it, "),
+        ({"version": 9}, "has version 9, and this cgverify reads versions 1 to 2; use the cgverify that wrote it, "),
         ({"format": "other"}, 'is not a program file: its "format" is not "cgverify-program"; '),
         ({"steps": [{"op": "conjure"}]}, "step 0 has the unknown op 'conjure'; use one of "),
         ({"colour": 1}, "Object contains unknown field `colour`; "),
