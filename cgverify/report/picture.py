@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from cgverify.ir import Op, OpKind, TraceView, op_text
 from cgverify.plan import CapturePlan
-from cgverify.verifier.subject import Region, Subject
+from cgverify.verifier.region import Region
+from cgverify.verifier.subject import Subject
 
 KINDS = {
     OpKind.PARAMETER: "parameter",

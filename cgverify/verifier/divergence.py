@@ -13,7 +13,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from cgverify.verifier.state import Leaf, State, Step, is_callers_memory
+from cgverify.verifier.state import State
+from cgverify.verifier.values import Leaf, Step, is_callers_memory
 
 
 class Cause(Enum):

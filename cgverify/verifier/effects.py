@@ -15,7 +15,7 @@ from cgverify.ir import Op
 from cgverify.verifier.semantics import Facts
 
 if TYPE_CHECKING:
-    from cgverify.verifier.subject import Region
+    from cgverify.verifier.region import Region
 
 
 @dataclass(frozen=True, slots=True)

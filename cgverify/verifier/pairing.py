@@ -16,7 +16,8 @@ from cgverify.verifier import registry
 from cgverify.verifier.semantics import Proxy, is_static, metadata_of
 
 if TYPE_CHECKING:
-    from cgverify.verifier.subject import Region, Subject
+    from cgverify.verifier.region import Region
+    from cgverify.verifier.subject import Subject
 
 
 def saved_groups(forward: TraceView) -> list[tuple[str, ...]]:

@@ -16,10 +16,11 @@ from cgverify.diagnostics import Diagnostic, Location, Note, Report, Severity
 from cgverify.ir import TraceView, view_trace
 from cgverify.verifier import registry
 from cgverify.verifier.divergence import is_grounded
-from cgverify.verifier.lowered import Handed, Outcome, place_of, run_lowered
+from cgverify.verifier.locations import locate
+from cgverify.verifier.lowered import Handed
+from cgverify.verifier.outcomes import Outcome, place_of, run_lowered
 from cgverify.verifier.semantics import TraceCtx
-from cgverify.verifier.state import Numbers, Step, is_callers_memory
-from cgverify.verifier.subject import locate
+from cgverify.verifier.values import Numbers, Step, is_callers_memory
 
 
 def verify_stage(before: TraceCtx, after: TraceCtx, *, backward: TraceCtx | None = None) -> Report:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cgverify.verifier.state import State, Step, Value, is_callers_memory
+from cgverify.verifier.state import State
+from cgverify.verifier.values import Step, Value, is_callers_memory
 
 
 def find_overwritten(state: State, values: Iterable[tuple[str, Value]]) -> dict[str, Step]:

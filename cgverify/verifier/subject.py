@@ -11,76 +11,18 @@ from functools import cached_property
 from typing import Any
 
 from cgverify.diagnostics import Location
-from cgverify.ir import Op, OpKind, TraceView, op_text, view_trace
+from cgverify.ir import Op, TraceView, view_trace
 from cgverify.plan import Region as RegionClaim
 from cgverify.verifier.contracts import CGVERIFY, PURE_REWRITE, THUNDER_CUDAGRAPH, Contract
 from cgverify.verifier.divergence import Divergence, compare
 from cgverify.verifier.effects import RegionEffects, compute_region_effects
+from cgverify.verifier.locations import line_of, locate
 from cgverify.verifier.names import NameFault, find_faults
+from cgverify.verifier.region import Region
 from cgverify.verifier.semantics import Facts, TraceCtx, callable_of, compute_facts
-from cgverify.verifier.state import Numbers, State, Step, run
+from cgverify.verifier.state import State, run
 from cgverify.verifier.text import Text, parse_text, unprintable
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """A fusion symbol whose ops are judged one by one: by its body, or by its subsymbols where it has none.
-
-    Attributes:
-        op: the bound symbol in the trace after.
-        called: the Python object that is called; None if the symbol brings none.
-        body: the trace whose text the callable executes, if it says so.
-        source: that text.
-        claim: the transform's plan for the region.
-    """
-
-    op: Op
-    called: object | None
-    body: TraceView | None
-    source: str | None
-    claim: RegionClaim | None
-
-    @property
-    def name(self) -> str:
-        """The symbol's name."""
-        return self.op.name
-
-    @cached_property
-    def arguments(self) -> tuple[str, ...]:
-        """Names passed to the call, in order, repeats kept."""
-        return tuple(proxy.name for proxy in self.op.bsym.flat_proxy_args)
-
-    @cached_property
-    def outputs(self) -> tuple[str, ...]:
-        """Names bound to the results, in order."""
-        return tuple(proxy.name for proxy in self.op.bsym.flat_proxy_outs)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names the body gives to the arguments."""
-        return self.arguments if self.body is None else self.body.parameters
-
-    @property
-    def results(self) -> tuple[str, ...]:
-        """Names the body returns."""
-        return self.outputs if self.body is None else self.body.returned
-
-    @property
-    def ops(self) -> tuple[Op, ...]:
-        """What runs: the body's ops, or the subsymbols."""
-        return self.op.children if self.body is None else self.body.ops
-
-    @cached_property
-    def text(self) -> Text | None:
-        """The text its callable executes, parsed; None if it does not say."""
-        if self.source is None or self.body is None:
-            return None
-        return parse_text(self.source, self.body.name)
-
-    @cached_property
-    def computing(self) -> tuple[Op, ...]:
-        """Those of `ops` that compute."""
-        return tuple(op for op in self.ops if op.kind is OpKind.COMPUTE)
+from cgverify.verifier.values import Numbers, Step
 
 
 @dataclass(eq=False)
@@ -279,7 +221,7 @@ class Subject:
     def inside(self, region: Region, op: Op) -> Location:
         """An op of a region's body, by its place there."""
         trace = self.after.trace if region.body is None else region.body.trace
-        return Location(region.name, op.index, _line(trace, op), op.source)
+        return Location(region.name, op.index, line_of(trace, op), op.source)
 
     def was(self, op: Op) -> Location:
         """An op of the trace before."""
@@ -302,19 +244,6 @@ class Subject:
     def whole(self) -> Location:
         """The trace after as a whole."""
         return Location(self.after.name)
-
-
-def locate(view: TraceView, op: Op) -> Location:
-    """Where an op stands in its trace."""
-    return Location(view.name, op.index, _line(view.trace, op), op.source)
-
-
-def _line(trace: TraceCtx, op: Op) -> str:
-    """The op as the trace prints it; its name alone if it cannot be printed, which CG107 tells."""
-    try:
-        return op_text(trace, op.bsym)
-    except Exception:  # a malformed bound symbol: Thunder's printers raise whatever they meet
-        return op.name
 
 
 def _fusions(bsyms: Iterable[Any]) -> Iterator[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from cgverify.diagnostics import Note, Severity
 from cgverify.ir import Op
+from cgverify.verifier.region import Region
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.semantics import (
     CollectionProxy,
@@ -15,7 +16,7 @@ from cgverify.verifier.semantics import (
     device_of,
     is_host,
 )
-from cgverify.verifier.subject import Region, Subject
+from cgverify.verifier.subject import Subject
 
 _LEAVE_OUT = "leave the op out of the region: it then runs between two graphs"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cgverify.diagnostics import Location, Note
 from cgverify.verifier.divergence import Cause, Divergence
 from cgverify.verifier.registry import Finding, rule
-from cgverify.verifier.state import Step
 from cgverify.verifier.subject import Subject
+from cgverify.verifier.values import Step
 
 
 def _told(subject: Subject, *causes: Cause) -> Iterator[Divergence]:

@@ -9,8 +9,8 @@ from cgverify.verifier.divergence import Cause, Divergence
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.rules.equivalence import called, sides
 from cgverify.verifier.semantics import is_static
-from cgverify.verifier.state import Operand, Step, is_callers_memory
 from cgverify.verifier.subject import Subject
+from cgverify.verifier.values import Operand, Step, is_callers_memory
 
 
 @rule("CG401", "lost-input-write")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import cgverify
 from cgverify.verifier.contracts import CGVERIFY, PURE_REWRITE, Contract
+from tests import test_cases  # noqa: F401  (loads every case)
 from tests.cases.build import CASES, bare, chain
 
 PAGE = Path(cgverify.__file__).parents[1] / "docs" / "contracts.md"

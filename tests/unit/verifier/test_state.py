@@ -8,8 +8,9 @@ from cgverify.fuzzing import edits
 from cgverify.ir import view_trace
 from cgverify.verifier import verify
 from cgverify.verifier.divergence import Cause, compare
-from cgverify.verifier.state import Numbers, State, run
+from cgverify.verifier.state import State, run
 from cgverify.verifier.subject import Subject
+from cgverify.verifier.values import Numbers
 from tests.builders import TraceBuilder
 from tests.cases.build import chain, fuse, moved, without
 

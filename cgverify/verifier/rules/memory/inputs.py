@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from cgverify.diagnostics import Note, Severity
 from cgverify.ir import OpKind
 from cgverify.plan import InputRole
+from cgverify.verifier.region import Region
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.semantics import is_static
-from cgverify.verifier.subject import Region, Subject
+from cgverify.verifier.subject import Subject
 
 
 @rule("CG301", "unstable-input-address", Severity.WARNING)

@@ -8,9 +8,10 @@ from cgverify.diagnostics import Note
 from cgverify.ir import OpKind
 from cgverify.plan import OutputRole
 from cgverify.verifier.pairing import saved_groups
+from cgverify.verifier.region import Region
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.semantics import TensorProxy
-from cgverify.verifier.subject import Region, Subject
+from cgverify.verifier.subject import Subject
 
 
 @rule("CG302", "live-output-overwritten")

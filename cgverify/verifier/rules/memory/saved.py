@@ -9,8 +9,9 @@ from cgverify.ir import TraceView
 from cgverify.verifier.pairing import saved_groups
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.staleness import find_overwritten
-from cgverify.verifier.state import State, Value
+from cgverify.verifier.state import State
 from cgverify.verifier.subject import Subject
+from cgverify.verifier.values import Value
 
 
 @rule("CG307", "saved-value-overwritten")

@@ -6,11 +6,12 @@ from collections.abc import Hashable, Iterator
 
 from cgverify.diagnostics import Note, Severity
 from cgverify.ir import Op, OpKind
+from cgverify.verifier.region import Region
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.semantics import Proxy
-from cgverify.verifier.state import literal_key, symbol_key
 from cgverify.verifier.statements import mismatch
-from cgverify.verifier.subject import Region, Subject
+from cgverify.verifier.subject import Subject
+from cgverify.verifier.values import literal_key, symbol_key
 
 
 @rule("CG104", "region-body-mismatch")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cgverify.diagnostics import Note
+from cgverify.verifier.region import Region
 from cgverify.verifier.registry import Finding, rule
-from cgverify.verifier.subject import Region, Subject
+from cgverify.verifier.subject import Subject
 
 
 @rule("CG103", "region-signature-mismatch")
