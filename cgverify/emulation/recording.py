@@ -39,10 +39,16 @@ def record(cuda: EmulatedCUDA, capture: Capture, call: Call) -> Any:
         raw = cuda.memory.raw_view
         outputs = [None if t is None or any(t is w for w in written) else raw(t) for t in flat_results(result)]
     _note_external(cuda, capture, call)
-    if not info.is_empty:  # else an allocation, not a kernel
+    if not info.is_empty and _has_elements(result):  # else an allocation, or nothing to compute: no kernel
         capture.add(Launch(_bake(cuda, call), outputs, random), cuda.thread.stream_id)
         cuda.stats["recorded"] += 1
     return result
+
+
+def _has_elements(result: Any) -> bool:
+    """Whether there is anything to compute: CUDA has no launch without threads, so every op checks."""
+    tensors = [tensor for tensor in flat_results(result) if tensor is not None]
+    return not tensors or any(tensor.numel() for tensor in tensors)
 
 
 def record_transfer(cuda: EmulatedCUDA, capture: Capture, target: torch.Tensor, source: torch.Tensor) -> None:

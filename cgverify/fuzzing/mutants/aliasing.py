@@ -106,10 +106,3 @@ class IgnoredOverlap(Mutant):
         (guards, "_has_written_overlap", lambda region, args: False),
         (EntryGuard, "_is_overlapped", lambda guard, addresses: False),
     )
-
-
-class OverlapSeenOnce(Mutant):
-    """Overlap of written inputs is looked for at the capture alone, not at replays."""
-
-    faults = ("A04", "H01")
-    in_call = ((EntryGuard, "_is_overlapped", lambda guard, addresses: False),)

@@ -15,8 +15,6 @@ from thunder.core.prims import PrimIDs
 from thunder.core.proxies import TensorProxy
 
 _forbidden_operands = effects._forbidden_operands
-_is_known = effects._is_known
-_writes = effects._writes
 
 
 def _any_device(view: TraceView, found: Sequence[Effects], index: int) -> str | None:
@@ -101,15 +99,3 @@ class CapturedFill(Mutant):
 
     faults = ("F02",)
     in_rewrite = ((effects, "_forbidden_fill", lambda op: None),)
-
-
-class CapturedUnknown(Mutant):
-    """An op that is in no table counts as capturable."""
-
-    faults = ("F03", "A10")
-    code = "CG205"
-    shows = "static"
-    in_rewrite = (
-        (effects, "_is_known", lambda op, nested: _is_known(op, nested) or not op.is_fusion),
-        (partition, "_colour", _any_device),
-    )

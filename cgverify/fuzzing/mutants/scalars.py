@@ -16,13 +16,16 @@ from thunder.core.proxies import TensorProxy
 _choose_scalars = scalars.choose_scalars
 
 
+_INEXACT = scalars.EXACT | dict.fromkeys(("div", "true_divide", "pow", "fmod", "remainder", "atan2"), (0, 1))
+
+
 class InexactScalar(Mutant):
     """Any op of two operands may read the tensor behind a number, also one that computes otherwise with a number."""
 
     faults = ("B01", "J02")
     code = "CG501"
     shows = "static"
-    in_rewrite = ((scalars, "EXACT", dict.fromkeys(("mul", "add", "sub", "true_divide", "pow", "div"), (0, 1))),)
+    in_rewrite = ((scalars, "EXACT", _INEXACT), (scalars, "ARITHMETIC", _INEXACT))
 
 
 def _of_any_dtype(op: Op, number: str, tensor: TensorProxy) -> bool:
@@ -73,6 +76,6 @@ class ScalarWrittenSince(Mutant):
     """A number is replaced by the tensor it was read from although that was written since."""
 
     faults = ("B01", "G07")
-    code = "CG501"
+    code = "CG402"
     shows = "static"
     in_rewrite = ((driver, "choose_scalars", _written_later),)

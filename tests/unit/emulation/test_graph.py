@@ -143,6 +143,15 @@ def test_an_empty_capture_warns(cuda: EmulatedCUDA) -> None:
         capture(lambda: None)
 
 
+def test_work_on_no_elements_launches_nothing(cuda: EmulatedCUDA) -> None:
+    """A capture of ops without elements is empty, as CUDA has no launch without threads; a sum over none is a launch."""
+    nothing = torch.ones(0, 3, device="cuda")
+    with pytest.warns(UserWarning, match="The CUDA Graph is empty"):
+        capture(lambda: nothing * 2)
+    _, total = capture(lambda: nothing.sum())
+    assert total.shape == ()
+
+
 def test_mixed_devices_are_refused(cuda: EmulatedCUDA) -> None:
     """A CPU tensor with dimensions is no argument for a device op."""
     with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
