@@ -144,7 +144,7 @@ def test_an_empty_capture_warns(cuda: EmulatedCUDA) -> None:
 
 
 def test_work_on_no_elements_launches_nothing(cuda: EmulatedCUDA) -> None:
-    """A capture of ops without elements is empty, as CUDA has no launch without threads; a sum over none is a launch."""
+    """A capture of ops without elements is empty, as CUDA has no launch without threads; a sum of nothing is one."""
     nothing = torch.ones(0, 3, device="cuda")
     with pytest.warns(UserWarning, match="The CUDA Graph is empty"):
         capture(lambda: nothing * 2)
