@@ -12,8 +12,12 @@ from typing import Any
 
 from cgverify.fuzzing.hashes import add_hashes
 
-FLOORS = {"captured": 0.3, "finite": 0.8, "mutated": 0.1, "regions>=2": 0.02, "aliased": 0.01}
-"""Least share of judged programs that must do each of these, or the run proves little and fails."""
+FLOORS = {"captured": 0.4, "finite": 0.85, "mutated": 0.12, "regions>=2": 0.03, "aliased": 0.01}
+"""Least share of judged programs that must do each of these, or the run proves little and fails.
+
+About half, or in the second case somewhat less, of what programs usually do: 86 %, 96 %, 46 % and 10 % of those built
+directly.
+"""
 
 MAX_INCOMPARABLE = 0.2
 """Largest share of programs about which nothing can be said."""
