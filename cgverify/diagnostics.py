@@ -100,11 +100,13 @@ class Diagnostic:
         }
 
     def as_annotation(self) -> str:
-        """A GitHub workflow command, on the user's source line where it is known."""
+        """A GitHub workflow command, on the user's source line: the finding's, else the first that a note has."""
         level = {"error": "error", "warning": "warning", "note": "notice"}[self.severity.value]
         properties = [f"title={self.code} {self.name}"]
-        if self.location.source and ":" in self.location.source:
-            path, _, line = self.location.source.rpartition(":")
+        places = (self.location, *(note.location for note in self.notes if note.location is not None))
+        source = next((place.source for place in places if place.source and ":" in place.source), None)
+        if source is not None:
+            path, _, line = source.rpartition(":")
             properties += [f"file={_escape_property(path)}", f"line={line}"]
         body = "\n".join(
             [self.message, *(f"note: {n.message}" for n in self.notes), *([f"help: {self.help}"] if self.help else [])]

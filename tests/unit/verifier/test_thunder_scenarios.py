@@ -7,6 +7,7 @@ transform, and are compared with the answers recorded on an H200.
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ import torch
 from thunder.core.trace import TraceCtx, TraceTag
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "thunder_faults_h200_torch2.11.json"
+PAGE = Path(__file__).parents[3] / "docs" / "verifier.md"
 
 # Scenario -> the code of its fault, and how the fault showed on the GPU.
 SHOWN: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -97,6 +99,12 @@ def test_fault_is_named_as_the_gpu_showed_it(name: str, verdicts: dict[str, set[
     code, shows = SHOWN[name]
     assert shows(json.loads(GOLDEN.read_text())["n"][name])
     assert code in verdicts[name]
+
+
+def test_the_page_has_the_table() -> None:
+    """The documentation lists each scenario with its code, and no other."""
+    rows = re.findall(r"^\| `([abc]\d+[a-z]?_\w+)` \| (CG\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert dict(rows) == {name: code for name, (code, _) in SHOWN.items()}
 
 
 def test_at_least_eight_codes(verdicts: dict[str, set[str]]) -> None:
