@@ -37,8 +37,8 @@ How faithful it is, measured against an H200 with torch 2.11: tests/golden. What
   (torch.nn.functional) and in tensor hooks. `torch.autocast("cuda")` has no effect.
 - Under a dispatch mode some C++ functions take the way meant for tensor subclasses: the backward of `prod` is allowed
   in a capture, where CUDA's looks for zeros and waits. Nor does a capture fail because cuBLAS was not used before.
-- A FakeTensor on "cuda" that requires grad aborts a process whose torch has no CUDA: autograd's accumulator asks C++ for
-  the device's guard where nothing may be thrown. Thunder makes such tensors to trace the torch functions that it
+- A FakeTensor on "cuda" that requires grad aborts a process whose torch has no CUDA: autograd asks C++ for
+  the device's guard where nothing may be thrown. Thunder makes such tensors to trace torch functions that it
   registers by itself (`F.l1_loss`, `F.dropout1d`, `torch.ravel`, encoder layers) with gradients.
 - `out=` and `resize_` that grow a tensor, sparse layouts and `torch.cuda.MemPool` are not supported.
 - Zero-size tensors share one address. Expandable segments, `max_split_size_mb` and the deferred frees of
