@@ -5,6 +5,7 @@ where.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from cgverify.fuzzing.comparison import Difference
@@ -35,14 +36,28 @@ def widen(resolved: Resolved) -> Resolved:
 
 
 def look_up(record: Record, difference: Difference) -> Snapshot | None:
-    """Return the content in `record` at the place where two other records differ."""
-    name = difference.invariant.name
+    """Return the content in `record` at the place where two other records differ.
+
+    A call may have several backwards, and several tensors held for one place: then the one nearest to what was
+    expected.
+    """
+    name, call, place = difference.invariant.name, difference.call, difference.place
     if name == "wrong-gradient":
-        return next((grads[difference.place] for call, grads in record.gradients if call == difference.call), None)
+        return _nearest([grads[place] for number, grads in record.gradients if number == call], difference.expected)
     if name == "held-result-changed":
-        return next((s for call, place, s in record.held if (call, place) == (difference.call, difference.place)), None)
-    if difference.place < 0 or difference.call >= len(record.calls):
+        return _nearest([held for *key, held in record.held if key == [call, place]], difference.expected)
+    if place < 0 or call >= len(record.calls):
         return None
-    call = record.calls[difference.call]
-    values = call.inputs if name == "lost-write" else call.results
-    return values[difference.place] if difference.place < len(values) else None
+    found = record.calls[call]
+    values = found.inputs if name == "lost-write" else found.results
+    return values[place] if place < len(values) else None
+
+
+def _nearest(found: list[Snapshot], expected: Snapshot | None) -> Snapshot | None:
+    def distance(snapshot: Snapshot) -> float:
+        if expected is None or snapshot.kind != "tensor" or snapshot.shape != expected.shape:
+            return inf
+        gaps = (snapshot.tensor().double() - expected.tensor().double()).abs()
+        return float(gaps.nan_to_num(0.0).sum())
+
+    return min(found, key=distance, default=None)

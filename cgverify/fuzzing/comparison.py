@@ -104,10 +104,8 @@ def _is_nothing(gradient: Snapshot) -> bool:
 
 
 def _compare_held(reference: Record, tested: Record, metadata: bool) -> Iterator[Difference]:
-    held_by_both = (
-        [entry for entry in record.held if metadata or entry[1] >= -1 or not _is_nothing(entry[2])]
-        for record in (reference, tested)
-    )
+    # Where Thunder makes a gradient of zeros, eager PyTorch may make none to hold.
+    held_by_both = ([e for e in record.held if metadata or e[1] >= -1] for record in (reference, tested))
     for expected, found in zip_longest(*held_by_both):
         if expected is None or found is None or expected[:2] != found[:2]:
             held = f"{len(tested.held)} tensors are held at the end instead of {len(reference.held)}"
