@@ -225,7 +225,9 @@ def record_region_calls(executed: Executed, run: Call) -> list[RegionCall]:
 
     def recorder(region: GraphedRegion) -> Callable[..., Any]:
         def record(*args: torch.Tensor) -> Any:
-            calls.append(RegionCall(region, args))
+            # who keeps what a graph lends keeps that graph still, so the notes have copies of it
+            lent = region.choose_lent(args)
+            calls.append(RegionCall(region, tuple(arg.clone() if k in lent else arg for k, arg in enumerate(args))))
             return region(*args)
 
         return record

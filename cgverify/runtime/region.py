@@ -163,8 +163,12 @@ class GraphedRegion:
 
     def _choose_in_place(self, args: Sequence[torch.Tensor]) -> frozenset[int]:
         """Positions of the inputs to read where they lie: static ones, and those in lent graph memory."""
+        return self.choose_lent(args).union(self._static)
+
+    def choose_lent(self, args: Sequence[torch.Tensor]) -> frozenset[int]:
+        """Positions of the inputs that lie in lent graph memory, and are only read."""
         device = self.plan.device
-        return frozenset(self._static).union(k for k in self._only_read if self._runtime.is_lent(device, args[k]))
+        return frozenset(k for k in self._only_read if self._runtime.is_lent(device, args[k]))
 
     def _look_up_mark(self, key: EntryKey, args: Sequence[torch.Tensor], in_place: frozenset[int]) -> Refusal | None:
         """What is remembered of an entry; kernels that are warm for copied inputs are so for lent ones."""
