@@ -24,14 +24,13 @@ class RegionEffects:
 
     Attributes:
         writes: parameter -> the first op that may write its memory.
-        fused: parameters whose memory a fusion reads that writes something: whoever does not look into fusions may call
-            them written.
+        writes_nothing: whether no op writes any memory at all, its own included.
         aliases: output's position -> parameters whose memory it may share.
         draws: the first op that draws random numbers.
     """
 
     writes: dict[str, Op]
-    fused: frozenset[str]
+    writes_nothing: bool
     aliases: dict[int, tuple[str, ...]]
     draws: Op | None
 
@@ -40,7 +39,7 @@ def compute_region_effects(region: Region, facts: Callable[[Op], Facts]) -> Regi
     """Walks the region's ops once."""
     share: dict[str, tuple[str, ...]] = {name: (name,) for name in region.parameters}
     writes: dict[str, Op] = {}
-    fused: set[str] = set()
+    writes_nothing = True
     draws: Op | None = None
     for op in region.computing:
         known = facts(op)
@@ -49,10 +48,9 @@ def compute_region_effects(region: Region, facts: Callable[[Op], Facts]) -> Regi
         for name in known.writes:
             for parameter in share.get(name, ()):
                 writes.setdefault(parameter, op)
-        if known.writes and op.is_fusion:
-            fused.update(parameter for name in op.reads for parameter in share.get(name, ()))
+        writes_nothing = writes_nothing and not known.writes
         for name in op.defines:
             sources = known.views.get(name, ())
             share[name] = tuple(dict.fromkeys(p for source in sources for p in share.get(source, ())))
     aliases = {position: shared for position, name in enumerate(region.results) if (shared := share.get(name, ()))}
-    return RegionEffects(writes, frozenset(fused), aliases, draws)
+    return RegionEffects(writes, writes_nothing, aliases, draws)

@@ -17,8 +17,8 @@ def region_signature_mismatch(subject: Subject) -> Iterator[Finding]:
         A region is called with as many arguments as its body has parameters and binds as many results as it returns;
         a region without a body defines each output by its subsymbols and uses only its arguments. Where the region
         carries a plan, the region's name, its arguments and results, and their order agree with the plan, on the call,
-        in the body and in its text, and the plan calls no input written that no op of the region may write (a fusion
-        that writes may write all it reads). Where captured regions carry plans, all do.
+        in the body and in its text, and the plan of a region in which no op writes calls no input written. Where
+        captured regions carry plans, all do.
 
     Why it is wrong
         Arguments are passed by position: a shifted list computes with the wrong tensors, silently if the shapes fit. An
@@ -32,7 +32,8 @@ def region_signature_mismatch(subject: Subject) -> Iterator[Finding]:
 
     Not covered
         Whether an input is needed: an unused input costs a copy. A plan that says that the region draws random numbers
-        where it draws none costs nothing.
+        where it draws none costs nothing. Which of its inputs a region that writes may write is the plan's to say with
+        caution: that none is missing is CG401's.
     """
     for region in subject.regions:
         for what, notes in (*_signature_faults(region), *_plan_faults(subject, region)):
@@ -76,10 +77,8 @@ def _plan_faults(subject: Subject, region: Region) -> Iterator[tuple[str, tuple[
         return
     if claim.name != region.name:
         yield f"is called `{claim.name}` by its plan", ()
-    effects = subject.effects(region)
-    only_read = set(region.parameters) - effects.writes.keys() - effects.fused
-    for entry in claim.inputs:
-        if entry.written and entry.name in only_read:
+    for entry in claim.inputs if subject.effects(region).writes_nothing else ():
+        if entry.written:
             yield f"does not write `{entry.name}`, which its plan calls written", ()
 
 
