@@ -16,6 +16,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NewType
 
+from thunder.core.dtypes import are_same_dtypes
 from thunder.core.prims import PrimIDs
 from thunder.core.proxies import Proxy, TensorProxy
 from thunder.core.pytree import tree_flatten
@@ -232,3 +233,10 @@ def flat_names(tree: Any) -> tuple[str, ...]:
 def is_tensor(proxy: Proxy | None) -> bool:
     """Whether the proxy stands for a tensor."""
     return isinstance(proxy, TensorProxy)
+
+
+def is_of_another_dtype(one: Proxy, other: Proxy) -> bool:
+    """Whether both stand for tensors and their elements are of different types; weak and strong are the same."""
+    if not (isinstance(one, TensorProxy) and isinstance(other, TensorProxy)):
+        return False
+    return not are_same_dtypes(one.dtype, other.dtype)

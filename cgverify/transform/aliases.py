@@ -3,8 +3,9 @@
 Facts: a partition of names into classes; two values in different classes never share memory. Direction: one forward
 walk, a union-find over names. Transfer rule: a view, an op that may return its argument, a fusion and an unknown op
 join their results with their tensor arguments; `update_aliases` and `shallow_copy` join position by position; `copy_`
-joins its result with its destination; every other op returns fresh memory. Values from outside (parameters, and
-tensors unpacked from the lists a backward trace receives) form one class: the caller may pass views of one storage.
+joins its result with its destination; every other op returns fresh memory, and so does a conversion to another dtype.
+Values from outside (parameters, and tensors unpacked from the lists a backward trace receives) form one class: the
+caller may pass views of one storage.
 
 What it does not know: strides, offsets, and so whether two views of one storage overlap.
 """
@@ -13,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cgverify.ir import Op, OpKind, TraceView, is_tensor
+from cgverify.ir import Op, OpKind, TraceView, is_of_another_dtype, is_tensor
 from cgverify.transform.effects import Effects
-from cgverify.transform.tables import CAPTURABLE, IDENTITIES, MAY_ALIAS
+from cgverify.transform.tables import CAPTURABLE, CONVERSIONS, IDENTITIES, MAY_ALIAS
 
 
 class AliasSets:
@@ -84,7 +85,16 @@ def _joined(op: Op, effects: Effects, view: TraceView) -> list[list[str]]:
             return [list(pair) for pair in zip(arguments, results, strict=True)]
     if op.id == "copy_":
         return [[op.bsym.args[1].name, *op.outputs]]
+    if op.id in CONVERSIONS and not effects.opaque and _converts(op, view):
+        return []
     if op.is_fusion or effects.opaque or op.id in MAY_ALIAS or op.id not in CAPTURABLE:
         return [[name for name in (*op.reads, *op.outputs) if is_tensor(view.values[name])]]
     # an op that writes one of its arguments in place may return it
     return [[*effects.writes, *op.outputs]] if effects.writes else []
+
+
+def _converts(op: Op, view: TraceView) -> bool:
+    """Whether every result is of another dtype than every tensor that the op reads."""
+    read = [view.values[name] for name in op.reads if is_tensor(view.values[name])]
+    made = [view.values[name] for name in op.outputs]
+    return bool(made) and all(is_of_another_dtype(one, other) for one in read for other in made)

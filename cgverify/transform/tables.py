@@ -33,6 +33,9 @@ MAY_ALIAS = VIEWS | _ids(
 )
 """Ops with kernels whose results may nevertheless be, or share memory with, an argument."""
 
+CONVERSIONS = _ids("to bfloat16 bool byte char double float half int long short")
+"""Ops that return their argument or a copy of it, and always a copy where the dtype changes."""
+
 IDENTITIES = _ids("update_aliases shallow_copy")
 """Ops that return their arguments themselves, position by position."""
 
