@@ -29,7 +29,7 @@ def test_documented(rule: registry.Rule) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_code_and_name(rule: registry.Rule) -> None:
-    """The code belongs to the family whose module or package defines the rule; the name is in kebab case and names a fault."""
+    """The code belongs to the family that defines the rule; the name is in kebab case and names a fault."""
     assert re.fullmatch(r"CG[1-5]\d\d", rule.code)
     assert rule.check.__module__.removeprefix(f"{rules.__name__}.").split(".")[0] == rule.family
     assert FAMILIES[rule.code[2]] == rule.family
