@@ -61,8 +61,6 @@ def test_the_command_runs_the_verifiers_part_alone(
     """`mutants --stage verifier` plants faults in traces, judges right rewrites, and runs no program."""
     monkeypatch.setattr(alarms, "judge_batch", lambda *batch: Alarms(alarms.Counter({"all": 5})))
     cli.main(["mutants", "--stage", "verifier", "--programs", "6", "--pairs", "10"])
-    out, err = capsys.readouterr()
+    out = capsys.readouterr().out
     assert "0 alarms on 10 right rewrites" in out
     assert "mutant CapturedItem" in out
-    assert "mutant StaleInput" not in out
-    assert err.splitlines()[-1] == "0 alarms on 10 right rewrites so far"
