@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from multiprocessing import get_context
+from multiprocessing import TimeoutError, get_context
 from multiprocessing.pool import AsyncResult
 from unittest import mock
 
@@ -48,6 +48,10 @@ SHARE = 50
 """One program in so many goes through `thunder.jit`, as it is and fused: it costs as much as thirty others."""
 
 
+LOST_AFTER = 240.0
+"""Seconds after which a batch is given up."""
+
+
 @dataclass(frozen=True)
 class Alarms:
     """How the verifier judged right rewrites.
@@ -56,11 +60,13 @@ class Alarms:
         kinds: how many of the rewrites were of a kind, `all` among the kinds.
         false: codes and program of each rewrite that got any finding.
         refused: how many programs could not be compiled by Thunder.
+        lost: how many batches never came back.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
     false: tuple[str, ...] = ()
     refused: int = 0
+    lost: int = 0
 
     @property
     def pairs(self) -> int:
@@ -71,10 +77,13 @@ class Alarms:
         """A line per false alarm, one per kind of rewrite, and the sum."""
         lines = [f"false alarm  {alarm}" for alarm in self.false]
         lines += [f"{number:>9} {kind}" for kind, number in self.kinds.most_common() if kind != "all"]
+        if self.lost:
+            lines.append(f"{self.lost} batches never came back: their processes died")
         return "\n".join([*lines, f"{len(self.false)} alarms on {self.pairs} right rewrites"])
 
     def __add__(self, other: Alarms) -> Alarms:
-        return Alarms(self.kinds + other.kinds, self.false + other.false, self.refused + other.refused)
+        sums = self.refused + other.refused, self.lost + other.lost
+        return Alarms(self.kinds + other.kinds, self.false + other.false, *sums)
 
 
 def count_alarms(
@@ -115,7 +124,10 @@ def _batches(seed: int, size: int, jobs: int) -> Iterator[Alarms]:
         for number in count():
             waiting.append(pool.apply_async(judge_batch, (seed, number, size)))
             if len(waiting) > 2 * jobs:
-                yield waiting.popleft().get()
+                try:
+                    yield waiting.popleft().get(LOST_AFTER)
+                except TimeoutError:  # a process that died, in PyTorch say, never answers
+                    yield Alarms(lost=1)
 
 
 def judge_batch(seed: int, number: int, size: int = BATCH) -> Alarms:
