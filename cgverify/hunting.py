@@ -8,10 +8,12 @@ no random one gives the mutant away. Each mutant gets the same programs, whateve
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
@@ -146,13 +148,26 @@ def hunt_mutant(name: str, effort: Effort, device: DeviceName) -> Hunt:
     """Hunt the mutant called `name`."""
     mutant = next(mutant for mutant in MUTANTS if mutant.__name__ == name)
     hunt = Hunt(name, mutant.faults, mutant.shows, mutant.shows != "gpu" or device == "cuda")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         if mutant.shows == "static":
             hunt = _hunt_in_traces(mutant, hunt, effort)
         if effort.running and hunt.possible:
             hunt = _hunt_by_running(mutant, hunt, effort, device)
     return hunt
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let neither warnings nor the transform's log of captures given up through: the results are judged."""
+    logger = logging.getLogger("cgverify")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _hunt_in_traces(mutant: type[Mutant], hunt: Hunt, effort: Effort) -> Hunt:
