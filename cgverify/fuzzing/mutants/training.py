@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cgverify.api import CUDAGraphTransform
 from cgverify.fuzzing.mutants.base import Mutant, with_fault
-from cgverify.fuzzing.mutants.copying import SharedResult, StaleInput
+from cgverify.fuzzing.mutants.copying import StaleInput
 from cgverify.fuzzing.mutants.reusing import EveryInputInPlace, UnguardedLayouts, UnguardedStrides
 from cgverify.ir import is_backward
 from cgverify.plan import Region
@@ -69,13 +69,6 @@ class _InBackward(Mutant):
 
     def _make_callable(self, region: Region, body: TraceCtx) -> GraphedRegion:
         return with_fault(CUDAGraphTransform._make_callable(self, region, body), self._plants)
-
-
-class SharedGradient(_InBackward):
-    """Gradients are handed out in the graph's own memory."""
-
-    faults = ("C02",)
-    in_call = SharedResult.in_call
 
 
 class StaleCotangent(_InBackward):
