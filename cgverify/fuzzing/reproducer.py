@@ -27,7 +27,7 @@ def content(value):
         return type(value).__name__, repr(value)
     flat = value.detach().cpu().flatten().clone(memory_format=torch.contiguous_format)
     bits = bytes(flat.view(torch.uint8).tolist())
-    return flat.tolist(), bits, value.dtype, value.shape, value.stride(), str(value.device), value.requires_grad
+    return repr(flat.tolist()), bits, value.dtype, value.shape, value.stride(), str(value.device), value.requires_grad
 
 
 def shared(tensors):

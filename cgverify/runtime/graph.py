@@ -58,7 +58,6 @@ class CapturedGraph:
         stays = [k in in_place for k in range(len(args))]
         self._copied = [k for k, arg in enumerate(args) if not stays[k] and arg.numel()]
         self._written_back = [k for k in self._copied if region.inputs[k].written]
-        self._written_in_place = [k for k in in_place if region.inputs[k].written]
         standing_in = iter(pool.buffers_like([arg for k, arg in enumerate(args) if not stays[k]]))
         buffers = [arg if stays[k] else next(standing_in) for k, arg in enumerate(args)]
         self._sinks = [as_bits(copyable(buffers[k])) for k in self._copied]
@@ -69,9 +68,10 @@ class CapturedGraph:
         versions = [_version(buffer) for buffer in buffers]
         graph, results = pool.capture(body, buffers, region.needs)
         self._graph: torch.cuda.CUDAGraph | None = graph
-        for entry, buffer, version in zip(region.inputs, buffers, versions, strict=True):
-            if _version(buffer) != version and not entry.written:
-                raise CaptureRefusedError(Refusal.HIDDEN_WRITE)
+        # the writes that autograd sees; a plan may call more inputs written than are
+        self._seen_written = [k for k, version in enumerate(versions) if _version(buffers[k]) != version]
+        if not all(region.inputs[k].written for k in self._seen_written):
+            raise CaptureRefusedError(Refusal.HIDDEN_WRITE)
         may_stay = [k for k, output in enumerate(region.outputs) if output.role is OutputRole.LENT]
         plan = plan_results(buffers, results, may_stay if lender.lending.allowed else ())
         del results  # a view among them owns its storage twice
@@ -120,9 +120,9 @@ class CapturedGraph:
             torch._foreach_copy_(
                 [as_bits(args[k]) for k in self._written_back], [as_bits(self._buffers[k]) for k in self._written_back]
             )
-        for k in self._written_in_place:
+        for k in self._seen_written:
             if not args[k].is_inference():
-                torch.autograd.graph.increment_version(args[k])  # the replay wrote it unseen by autograd
+                torch.autograd.graph.increment_version(args[k])  # neither replay nor grouped copy tells autograd
         if fresh is None:
             fresh = [t.clone() for t in self._fresh]
         else:

@@ -287,7 +287,7 @@ FAULTS: tuple[Fault, ...] = (
         "C01",
         "A second forward overwrites what the first one saved",
         "prevented",
-        "No graph replays over a saved tensor that somebody holds: the call runs un-graphed, and later ones copy it out.",
+        "No graph replays over a saved tensor that somebody holds: the call runs un-graphed; later ones copy it out.",
         "test_c::test_C01_several_forwards_before_the_first_backward",
     ),
     Fault(

@@ -280,6 +280,27 @@ def test_writes_reach_the_caller_through_any_layout() -> None:
     assert transform.stats().captures == 3
 
 
+def test_autograd_sees_the_writes_that_it_sees_without_graphs() -> None:
+    """Each call moves the version of the input that is written, and of no other: it tells a stale saved tensor."""
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(y)
+        return x + y
+
+    graphed, plain, transform = jit_pair(fn)
+    moved = []
+    for function in (graphed, plain):
+        x, y = torch.ones(4, device="cuda"), torch.full((4,), 2.0, device="cuda")
+        versions = []
+        for _ in range(CALLS):
+            before = x._version, y._version
+            function(x, y)
+            versions.append((x._version > before[0], y._version > before[1]))
+        moved.append(versions)
+    assert moved[0] == moved[1] == [(True, False)] * CALLS
+    assert transform.stats().replays == CALLS - 1
+
+
 def test_overlapping_inputs_with_a_writer_run_ungraphed() -> None:
     """Two views of one storage, one of them written: the call equals the un-graphed trace's, and is counted.
 
