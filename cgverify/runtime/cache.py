@@ -55,7 +55,8 @@ Mark = TypeVar("Mark")
 class EntryCache(Generic[Graph, Mark]):
     """At most `max_graphs` graphs, and at most `REMEMBERED` marks for entries that have none.
 
-    Both are keyed by region and description, and evicted least recently used first. An evicted graph is closed.
+    Both are keyed by region and description, and evicted least recently used first. An evicted graph is closed. A
+    garbage collection may drop an owner in the midst of any method, so loops run over copies of the keys.
 
     Attributes:
         clock: ticks once per use of a graph. Who uses a graph without looking it up sets its `used` by it.
@@ -83,9 +84,7 @@ class EntryCache(Generic[Graph, Mark]):
 
     def put_mark(self, key: EntryKey, mark: Mark) -> None:
         """Remembers `mark` for an entry, and drops its graph if it has one."""
-        graph = self._graphs.pop(key, None)
-        if graph is not None:
-            graph.close()
+        self._close(key)
         self._marks[key] = mark
         self._marks.move_to_end(key)
         if len(self._marks) > REMEMBERED:
@@ -97,21 +96,32 @@ class EntryCache(Generic[Graph, Mark]):
         self._graphs[key] = graph
         graph.used = next(self.clock)
         while len(self._graphs) > self._max_graphs:
-            self._graphs.pop(min(self._graphs, key=lambda key: self._graphs[key].used)).close()
+            self._close(min(list(self._graphs), key=self._last_use))
 
     def drop(self, owner: Hashable) -> None:
         """Forgets all entries of `owner`."""
-        for key in [key for key in self._graphs if key.owner == owner]:
-            self._graphs.pop(key).close()
-        for key in [key for key in self._marks if key.owner == owner]:
-            del self._marks[key]
+        for key in list(self._graphs):
+            if key.owner == owner:
+                self._close(key)
+        for key in list(self._marks):
+            if key.owner == owner:
+                self._marks.pop(key, None)
 
     def clear(self) -> None:
         """Closes every graph and forgets every mark."""
-        while self._graphs:
-            self._graphs.popitem()[1].close()
+        for key in list(self._graphs):
+            self._close(key)
         self._marks.clear()
 
     def graphs(self) -> Iterator[Graph]:
         """The graphs alive, in the order of their captures."""
         return iter(tuple(self._graphs.values()))
+
+    def _close(self, key: EntryKey) -> None:
+        graph = self._graphs.pop(key, None)
+        if graph is not None:
+            graph.close()
+
+    def _last_use(self, key: EntryKey) -> int:
+        graph = self._graphs.get(key)
+        return -1 if graph is None else graph.used

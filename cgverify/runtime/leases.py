@@ -92,7 +92,7 @@ def find_blocker(lenders: Sequence[Lender], serial: int) -> Lender | None:
         lenders: of the graph's pool, oldest first.
         serial: the graph's.
     """
-    for lender in reversed(lenders):
+    for lender in lenders[::-1]:  # a copy: a garbage collection on the way may drop a graph, and prune
         if lender.serial < serial:
             return None
         if lender.is_out():
@@ -102,7 +102,7 @@ def find_blocker(lenders: Sequence[Lender], serial: int) -> Lender | None:
 
 def prune(lenders: list[Lender]) -> None:
     """Forgets lenders whose graph is closed and whose leases are all back."""
-    lenders[:] = [lender for lender in lenders if lender.kept or lender.is_out()]
+    lenders[:] = [lender for lender in lenders[:] if lender.kept or lender.is_out()]  # a copy, as above
 
 
 def _owners(addresses: Iterable[int], storages: Iterable[torch.UntypedStorage]) -> int:

@@ -73,7 +73,7 @@ class Pool:
             for handle, stream in readers.items():
                 if handle != raw:
                     self.turn.stream.wait_stream(stream)
-            if not any(lender.is_out() for lender in self.lenders):
+            if not any(lender.is_out() for lender in self.lenders[:]):  # a copy, as in `leases`
                 readers.clear()
 
     def note_reader(self) -> None:
@@ -89,7 +89,7 @@ class Pool:
     def is_lent(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor lies on a storage that a graph of this pool keeps."""
         address = storage_address(tensor)
-        return any(lender.keeps(address) for lender in self.lenders)
+        return any(lender.keeps(address) for lender in self.lenders[:])
 
     def buffers_like(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Static buffers for one graph: uninitialised, with each tensor's size, strides, dtype and alignment.

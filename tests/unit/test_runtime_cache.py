@@ -62,3 +62,27 @@ def test_marks_are_bounded() -> None:
         cache.put_mark(EntryKey(0, key), "seen")
     assert cache.mark(EntryKey(0, 4)) is None
     assert cache.mark(EntryKey(0, 5)) == "seen"
+
+
+def test_an_owner_dropped_in_the_midst_of_an_eviction_is_gone() -> None:
+    """A region that dies while the graph to evict is looked for takes its own graphs along, and raises nothing."""
+    cache: EntryCache[Graph, str] = EntryCache(2)
+
+    class Dropping(Graph):
+        """Where a garbage collection drops another region as soon as somebody asks for the last use."""
+
+        @property
+        def used(self) -> int:
+            cache.drop("dead")
+            return 0
+
+        @used.setter
+        def used(self, value: int) -> None:
+            pass
+
+    kept, dead, new = Dropping(), Graph(), Graph()
+    cache.put_graph(EntryKey("kept", 1), kept)
+    cache.put_graph(EntryKey("dead", 1), dead)
+    cache.put_graph(EntryKey("new", 1), new)
+    assert dead.closed == 1
+    assert list(cache.graphs())[-1] is new

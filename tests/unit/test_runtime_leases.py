@@ -13,8 +13,9 @@ from unittest import mock
 from cgverify.emulation import EmulatedCUDA
 from cgverify.runtime import graph as graph_module
 from cgverify.runtime import pool as pool_module
+from cgverify.runtime.cache import EntryKey
 from cgverify.runtime.guards import Refusal
-from cgverify.runtime.leases import Lender, find_blocker
+from cgverify.runtime.leases import Lender, Lending, find_blocker, prune
 from tests.faults.pairs import Pair, detached, operator, randn, step
 from tests.faults.test_e import run_in_threads
 
@@ -374,3 +375,36 @@ def test_values_between_regions_are_lent() -> None:
         pair.agree(lambda: (randn(4, 4),), seed)
     stats = pair.transform.stats()
     assert (stats.captures, stats.replays, stats.copies, stats.leases) == (2, 6, 9, 6)
+
+
+class Pruning(Lender):
+    """A lender of a closed graph; where its leases are asked for, a garbage collection prunes the list."""
+
+    def __init__(self, lenders: list[Lender], serial: int, *, out: bool) -> None:
+        super().__init__(EntryKey(0, serial), Lending())
+        self.serial = serial
+        self._lenders, self._is_out = lenders, out
+
+    def is_out(self) -> bool:
+        """Whether it was told so."""
+        lenders, self._lenders = self._lenders, []
+        prune(lenders)
+        return self._is_out
+
+
+def pruning(out: int) -> list[Lender]:
+    """Lenders 1, 2 and 3, of which one is out."""
+    lenders: list[Lender] = []
+    lenders += [Pruning(lenders, serial, out=serial == out) for serial in (1, 2, 3)]
+    return lenders
+
+
+def test_no_lease_is_overlooked_where_lenders_are_pruned_on_the_way() -> None:
+    """The lender that is out blocks, and stays in the list, though asking the others for their leases prunes that."""
+    lenders = pruning(out=1)
+    oldest = lenders[0]
+    assert find_blocker(lenders, 1) is oldest
+    lenders = pruning(out=3)
+    youngest = lenders[-1]
+    prune(lenders)
+    assert lenders == [youngest]
