@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cgverify.ir import Op, OpKind, TraceView
 from cgverify.verifier.lowered import Handed, LoweredState
@@ -17,9 +17,6 @@ from cgverify.verifier.semantics import (
 )
 from cgverify.verifier.staleness import find_overwritten
 from cgverify.verifier.values import Numbers, Step, Value
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
