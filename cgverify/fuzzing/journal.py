@@ -72,8 +72,11 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._target, self._device = folder, target, device
         self.path = folder / f"{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        # Until it is locked it has a name that nobody claims: an empty file without a lock would be deleted.
+        draft = self.path.with_suffix(".new")
+        self._file = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         fcntl.flock(self._file, fcntl.LOCK_EX)
+        draft.rename(self.path)
         self._number = self._size = 0
         self._open: set[int] = set()
         self._synced = 0.0

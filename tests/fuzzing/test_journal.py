@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -60,6 +61,23 @@ def test_claimed_is_not_lost(tmp_path: Path) -> None:
         entry.status = "ok"
     journal.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_journal_that_is_just_made_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks for what is unfinished while a journal is made and not locked yet does not delete it."""
+    other, lock = open_journal(tmp_path), fcntl.flock
+
+    def look_first(file: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        assert other.claim("equivalence") == []
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", look_first)
+    journal = open_journal(tmp_path)
+    interrupt(journal)
+    abandon(journal)
+    assert [program for _, program in other.claim("equivalence")] == [ONE]
+    other.close()
 
 
 def test_living_processes_are_left_alone(tmp_path: Path) -> None:
