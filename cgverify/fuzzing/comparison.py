@@ -65,8 +65,8 @@ def compare_records(reference: Record, tested: Record, *, metadata: bool = True)
             return
         if expected.error or found.error:
             yield from _compare_errors(number, expected, found, metadata)
-            return
-        yield from _compare_call(number, expected, found, metadata)
+        else:
+            yield from _compare_call(number, expected, found, metadata)
     yield from _compare_gradients(reference, tested, metadata)
     yield from _compare_held(reference, tested, metadata)
 

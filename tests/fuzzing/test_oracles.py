@@ -175,6 +175,18 @@ def test_errors_are_compared(expected: str, found: str, invariant: str | None) -
     assert (difference.invariant.name if difference else None) == invariant
 
 
+def test_gradients_before_an_error_are_compared() -> None:
+    """That both sides raise the same in a later call does not hide a wrong gradient of an earlier one."""
+    value = torch.ones(2)
+    one, other = record(value), record(value)
+    for side, gradient in ((one, value), (other, 2 * value)):
+        side.calls.append(CallRecord(error="ValueError: no"))
+        side.gradients = [(0, take_snapshots([gradient]))]
+    difference = next(compare_records(one, other), None)
+    assert difference is not None
+    assert (difference.invariant.name, difference.call) == ("wrong-gradient", 0)
+
+
 def test_what_one_side_does_not_have_is_a_difference() -> None:
     """A call, a backward or a held result that only one side has is reported, and so is another order of backwards."""
     value = torch.ones(2)
