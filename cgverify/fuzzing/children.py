@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
@@ -19,7 +20,6 @@ from cgverify.fuzzing.invariants import Crash, Hang
 
 STARTING = 300.0
 """Seconds that a template may take to import what it needs, on a machine busy with others."""
-
 
 STARTS = 3
 """Times that a template is started before it is given up."""
@@ -152,7 +152,8 @@ class _Running:
             self.process.wait(REAPING)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            with suppress(subprocess.TimeoutExpired):  # a driver may hold even a killed process, for ever
+                self.process.wait(REAPING)
         self.log.close()
 
 

@@ -107,7 +107,7 @@ class Findings:
             counts["failures not looked into"] += 1
             return
         begun = time.monotonic()
-        self._record(program, verdict.invariant, since)
+        self._record(program, verdict, since)
         self.spent += time.monotonic() - begun
 
     def _count(self, position: int) -> None:
@@ -120,7 +120,8 @@ class Findings:
         own = self.effort.seconds - self.spent
         return min(own, own if left is None else left) < self.effort.direct
 
-    def _record(self, program: Program, invariant: str, since: float) -> None:
+    def _record(self, program: Program, seen: Verdict, since: float) -> None:
+        invariant = seen.invariant
         limit = HANG_LIMIT if invariant == "hang" else LIMIT
 
         def fails_as(property: str) -> Callable[[Program], bool]:
@@ -132,6 +133,8 @@ class Findings:
 
         small = self._reduce(program, fails_as)
         verdict = self.executor.judge(self.property.name, small, limit)
+        if (verdict.status, verdict.invariant) != ("fail", invariant):
+            small, verdict = program, seen  # it does not fail each time, so what was seen is all there is
         kinds = tuple(dict.fromkeys(step.op for step in small.steps))
         for position, known in enumerate(self.failures):
             if (known.invariant, known.kinds) == (invariant, kinds):

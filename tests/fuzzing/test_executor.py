@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 from cgverify.fuzzing import children
 from cgverify.fuzzing.children import Ended
@@ -156,6 +159,38 @@ def test_a_crash_shrinks(deadly: Isolated, tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "REPRODUCED: the process dies of signal 6" in done.stdout
+
+
+def test_a_failure_that_does_not_last_is_recorded(tmp_path: Path) -> None:
+    """A program that fails once and never again is written as it is, with what was seen."""
+    executor = Scripted("cgverify", [OK] * 700)
+    findings = Findings(PROPERTIES["equivalence"], find_target("cgverify"), executor, tmp_path, Effort(seconds=None))
+    seen = Verdict("fail", "wrong-result", 0, "result 0 is 1 instead of 2")
+    findings.add(PROGRAMS["double"], seen, Counter(), 0.0, None)
+    (failure,) = findings.failures
+    assert (failure.invariant, failure.evidence) == ("wrong-result", seen.evidence)
+    assert seen.evidence in Path(failure.script).read_text(encoding="utf-8")
+
+
+class Unkillable:
+    """A process that no signal ends, as one that waits for a driver."""
+
+    def kill(self) -> None:
+        """Change nothing."""
+
+    def wait(self, timeout: float) -> int:
+        """Wait in vain, never without a limit."""
+        raise subprocess.TimeoutExpired("template", timeout)
+
+
+@pytest.mark.parametrize("can_fork", [True, False])
+def test_closing_waits_for_nothing_for_ever(can_fork: bool) -> None:
+    """A template that even a kill does not end is given up, and its log is closed."""
+    control, theirs = socket.socketpair()
+    with theirs:
+        log = tempfile.TemporaryFile("a+b")  # noqa: SIM115
+        children._Running(cast("subprocess.Popen[bytes]", Unkillable()), control, log, can_fork).close()
+    assert log.closed
 
 
 def test_same_verdicts_in_process(deadly: Isolated) -> None:
