@@ -164,7 +164,7 @@ def matrix(shards: Annotated[int, typer.Option(help="How many shards the campaig
 
 def _report(folder: CampaignFolder, json_file: str | None = None, write: bool = False) -> int:
     """Print what a campaign found, and write it into its folder if asked."""
-    from cgverify.fuzzing.campaign_summary import render_merged, write_merged
+    from cgverify.fuzzing.campaign_summary import has_failed, render_merged, write_merged
 
     import msgspec
 
@@ -179,7 +179,7 @@ def _report(folder: CampaignFolder, json_file: str | None = None, write: bool = 
     if json_file != "-":
         for line in render_merged(merged, folder.path):
             print(line)
-    return 1 if merged.totals.failures or merged.totals.conflicts else 0
+    return 1 if has_failed(merged) else 0
 
 
 def _weigh(properties: list[str]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cgverify.fuzzing.campaign import Found, Merged
-from cgverify.fuzzing.summary import render_summary
+from cgverify.fuzzing.summary import find_vacuity, render_summary
 
 import msgspec
 
@@ -40,6 +40,14 @@ def render_merged(merged: Merged, folder: Path) -> Iterator[str]:
     outcomes = list(_outcomes(merged, folder))
     yield from render_summary(outcomes, graphs=campaign.target != "none")
     yield from (f"FAILED: two runs of {unit} disagree; something is not deterministic" for unit in totals.conflicts)
+
+
+def has_failed(merged: Merged) -> bool:
+    """Whether a program fails, two runs of a part disagree, or too little happened to prove anything."""
+    statuses = merged.totals.statuses.items()
+    outcomes = [{"property": name, "programs": counts["programs"], "statuses": counts} for name, counts in statuses]
+    vacuous = find_vacuity(outcomes, graphs=merged.campaign.target != "none")
+    return bool(merged.totals.failures or merged.totals.conflicts or vacuous)
 
 
 def _outcomes(merged: Merged, folder: Path) -> Iterator[dict[str, Any]]:

@@ -173,6 +173,16 @@ def test_usage_errors(arguments: list[str], said: str, tmp_path: Path, capsys: p
     assert said in shown.err
 
 
+@pytest.mark.parametrize(("programs", "code", "said"), [(5, 0, False), (300, 1, True)])
+def test_a_campaign_that_proves_little_fails(
+    programs: int, code: int, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a line says FAILED because too little was captured, the exit code says so too."""
+    CampaignFolder.create(tmp_path, PLAN).write(make_part(UNITS[0], programs=programs))
+    assert main(["campaign", "status", str(tmp_path)]) == code
+    assert ("FAILED: equivalence: only 0 of 300 judged programs are captured" in capsys.readouterr().out) is said
+
+
 def test_matrix(capsys: pytest.CaptureFixture[str]) -> None:
     """The matrix has one job for each shard."""
     assert main(["campaign", "matrix", "--shards", "2"]) == 0
