@@ -180,7 +180,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run in which too little happened to prove anything; note its totals for the JUnit file."""
     if hasattr(session.config, "workerinput") or not session.config.stash[_OUTCOMES]:
         return
-    if _is_vacuous(session.config):
+    if session.exitstatus == pytest.ExitCode.OK and _is_vacuous(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     _record_totals(session.config)
 

@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from cgverify.fuzzing import pytest_plugin
 from cgverify.fuzzing.profiles import SHARDS, count_workers
 from cgverify.fuzzing.summary import FLOORS, find_vacuity
 
@@ -192,3 +194,24 @@ def test_vacuity() -> None:
     assert find_vacuity([_outcome(captured=10)], graphs=False) == []
     assert "incomparable" in find_vacuity([_outcome(incomparable=900)])[0]
     assert find_vacuity([{**_outcome(captured=0), "programs": 100}]) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED),
+        (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERRUPTED),
+        (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.INTERNAL_ERROR),
+    ],
+)
+def test_a_vacuous_run_that_was_interrupted_says_so(
+    before: pytest.ExitCode, after: pytest.ExitCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That too little happened fails a run that went through, and hides no other end of it."""
+    monkeypatch.setattr(pytest_plugin, "_record_totals", lambda config: None)
+    config: Any = SimpleNamespace(
+        stash={pytest_plugin._OUTCOMES: [_outcome(captured=0)]}, getoption=lambda name: "cgverify"
+    )
+    session: Any = SimpleNamespace(config=config, exitstatus=before)
+    pytest_plugin.pytest_sessionfinish(session)
+    assert session.exitstatus == after
