@@ -86,6 +86,6 @@ def fill_in_json(arguments: list[str]) -> list[str]:
     for index, argument in enumerate(arguments):
         filled.append(argument)
         rest = arguments[index + 1 : index + 2]
-        if argument == "--json" and (not rest or rest[0].startswith("--")):
+        if argument == "--json" and (not rest or (rest[0].startswith("-") and rest[0] != STANDARD_OUTPUT)):
             filled.append(STANDARD_OUTPUT)
     return filled

@@ -85,6 +85,7 @@ def test_an_option_means_one_thing(option: str) -> None:
     [
         (["doctor", "--json"], ["doctor", "--json", "-"]),
         (["check", "a.py:f", "--json", "--target", "none"], ["check", "a.py:f", "--json", "-", "--target", "none"]),
+        (["mutants", "--json", "-j", "4"], ["mutants", "--json", "-", "-j", "4"]),
         (["bench", "--json", "rows.json"], ["bench", "--json", "rows.json"]),
         (["bench", "--json", "-"], ["bench", "--json", "-"]),
         (["bench", "--json=rows.json"], ["bench", "--json=rows.json"]),
