@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from typing import Any, Literal
 
 from cgverify.diagnostics import Report, VerificationError
@@ -51,7 +52,7 @@ class Verified(Around):
         self.reports: list[Report] = []
         self._contract = contract
         self._on_unproved = on_unproved
-        self._compiling = threading.local()  # the forward pair whose backward trace may come next
+        self._compiling = threading.local()  # the forward trace, as given and as made, whose backward may come next
 
     def transform_traces_pre_prologue(
         self, prologue_trace: TraceCtx, computation_trace: TraceCtx, epilogue_trace: TraceCtx | None, **kwargs: Any
@@ -76,13 +77,20 @@ class Verified(Around):
         before = copy_trace(computation_trace)
         after = super().transform_trace_post_optimization(computation_trace, **kwargs)
         backward = is_backward(before)
-        forward: Pair | None = getattr(self._compiling, "forward", None) if backward else None
-        self._compiling.forward = None if backward else (before, after)
+        forward = self._find_forward() if backward else None
+        # weakly: a trace holds its regions, and those their graphs
+        self._compiling.forward = None if backward else (before, weakref.ref(after))
         if forward is None:
             self._judge(verify(before, after, contract=self._contract))
         else:
             self._judge(verify_backward(before, after, forward=forward, contract=self._contract))
         return after
+
+    def _find_forward(self) -> Pair | None:
+        """The forward trace compiled last by this thread, before and after; None once its function is gone."""
+        before, find_after = getattr(self._compiling, "forward", None) or (None, None)
+        after = find_after() if find_after is not None else None
+        return None if before is None or after is None else (before, after)
 
     def _judge(self, report: Report) -> None:
         self.reports.append(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import warnings
 from collections.abc import Iterator
@@ -163,3 +164,16 @@ def test_assert_verified() -> None:
     assert_verified(before, before)
     with pytest.raises(AssertionError, match=r"error\[CG502\]"):
         assert_verified(before, without(before, 3))
+
+
+def test_a_guard_keeps_no_graphs() -> None:
+    """A function that was run under `Verified`, without a backward, leaves no graph behind when it is deleted."""
+    transform = CUDAGraphTransform()
+    guard = Verified(transform)
+    jitted = thunder.jit(lambda x: torch.sin(x) * 2, transforms=[guard])
+    for _ in range(2):
+        jitted(torch.ones(4, device="cuda"))
+    assert transform.stats().graphs == 1
+    del jitted
+    gc.collect()
+    assert (transform.stats().graphs, len(guard.reports)) == (0, 2)
