@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from itertools import count
 from pathlib import Path
 
 from cgverify.fuzzing.history_source import HistoryWriter
@@ -98,22 +99,20 @@ def write_failure(folder: Path, key: str, program: Program, script: str) -> Path
     """Write `key.json` and `key.py` unless they exist with the same content; return the script's path.
 
     The key holds a hash of the program, so an existing file with other content is an earlier run's account of the same
-    program: it stays, and the new one gets a number.
+    program: it stays, and the new pair gets a number, the same for both.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for suffix, text in ((".json", encode_program(program)), (".py", script)):
-        path = _free_path(folder / f"{key}{suffix}", text)
-        path.write_text(text, encoding="utf-8")
-    return path
+    texts = {".json": encode_program(program), ".py": script}
+    names = (key if number == 1 else f"{key}-{number}" for number in count(1))
+    name = next(name for name in names if all(_may_hold(folder / (name + end), text) for end, text in texts.items()))
+    for end, text in texts.items():
+        (folder / (name + end)).write_text(text, encoding="utf-8")
+    return folder / f"{name}.py"
 
 
-def _free_path(path: Path, text: str) -> Path:
-    number = 1
-    candidate = path
-    while candidate.exists() and candidate.read_text(encoding="utf-8") != text:
-        number += 1
-        candidate = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    return candidate
+def _may_hold(path: Path, text: str) -> bool:
+    """Whether a file is not there yet, or has this content already."""
+    return not path.exists() or path.read_text(encoding="utf-8") == text
 
 
 def render_reproducer(

@@ -94,6 +94,7 @@ def test_nothing_is_overwritten(thunder_failures: Outcome) -> None:
     assert write_failure(script.parent, script.stem, program, text) == script
     other = write_failure(script.parent, script.stem, program, text + "# another account\n")
     assert other != script
+    assert load_program(other.with_suffix(".json")) == program
     assert script.read_text(encoding="utf-8") == text
 
 
