@@ -45,7 +45,7 @@ class CampaignFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             if not file.exists():
-                _write(file, msgspec.json.format(msgspec.json.encode(campaign)))
+                write_whole(file, msgspec.json.format(msgspec.json.encode(campaign)))
         except OSError as error:
             raise CampaignError(f"cannot write {path}: {error.strerror}; name a folder that can be made") from error
         found = cls.open(path)
@@ -87,7 +87,7 @@ class CampaignFolder:
         content, unit = encode_part(part), part.unit
         extent = "cut" if part.cut else "whole"
         name = f"{unit.property}.{unit.shard:04d}.{unit.part:04d}.{extent}.{_digest(content)}.json"
-        _write(self.path / "parts" / name, content)
+        write_whole(self.path / "parts" / name, content)
 
     def recovered(self) -> list[Recovered]:
         """Return every example that was running when something died, and what came of running it again."""
@@ -97,7 +97,7 @@ class CampaignFolder:
     def write_recovered(self, entry: Recovered) -> None:
         """Write down at once that an example was run again."""
         content = msgspec.json.encode(entry)
-        _write(self.path / "recovered" / f"{_digest(content)}.json", content)
+        write_whole(self.path / "recovered" / f"{_digest(content)}.json", content)
 
     def merge(self) -> Merged:
         """Return what all parts add up to."""
@@ -190,7 +190,8 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def _write(file: Path, content: bytes) -> None:
+def write_whole(file: Path, content: bytes) -> None:
+    """Write a file at once: whoever reads it meanwhile, or writes it too, gets all of one content or of another."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.write_bytes(content)

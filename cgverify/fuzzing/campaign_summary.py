@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cgverify.fuzzing.campaign import Found, Merged
+from cgverify.fuzzing.campaign_folder import write_whole
 from cgverify.fuzzing.summary import find_vacuity, render_summary
 
 import msgspec
@@ -16,12 +17,11 @@ MERGED = "merged.json"
 
 def write_merged(merged: Merged, folder: Path) -> None:
     """Write `merged.json`, and a script and a program for each failure, into a campaign's folder."""
-    (folder / MERGED).write_bytes(msgspec.json.format(msgspec.json.encode(merged), indent=1))
+    write_whole(folder / MERGED, msgspec.json.format(msgspec.json.encode(merged), indent=1))
     for found in merged.totals.failures:
         script = _script(folder, found)
-        script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(found.script, encoding="utf-8")
-        script.with_suffix(".json").write_text(found.program, encoding="utf-8")
+        write_whole(script, found.script.encode())
+        write_whole(script.with_suffix(".json"), found.program.encode())
 
 
 def render_merged(merged: Merged, folder: Path) -> Iterator[str]:

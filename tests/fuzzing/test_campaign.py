@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cgverify.cli import main
-from cgverify.fuzzing.campaign import PART, Campaign, CampaignError, Found, Measured, Part, Unit
+from cgverify.fuzzing.campaign import PART, Campaign, CampaignError, Found, Measured, Merged, Part, Unit
 from cgverify.fuzzing.campaign_folder import CampaignFolder, merge_folders
 from cgverify.fuzzing.campaign_merging import merge_parts
 from cgverify.fuzzing.campaign_shard import CampaignWorker
+from cgverify.fuzzing.campaign_summary import write_merged
 from cgverify.fuzzing.coverage import Coverage
 from cgverify.fuzzing.hashes import add_hashes, hash_text
 from tests.fuzzing.killing import stop_and_look
@@ -124,6 +125,17 @@ def test_folders_merge_in_any_order(tmp_path: Path) -> None:
     assert there == back
     assert there.totals.programs == 5 * 7
     assert merge_folders([tmp_path / "back"], tmp_path / "back").merge() == back
+
+
+def test_merged_is_written_at_once(tmp_path: Path) -> None:
+    """Whoever reads `merged.json` while another shard's job writes it reads all that was there."""
+    folder = CampaignFolder.create(tmp_path, PLAN)
+    write_merged(folder.merge(), tmp_path)
+    with (tmp_path / "merged.json").open("rb") as reader:
+        folder.write(make_part(UNITS[0]))
+        write_merged(folder.merge(), tmp_path)
+        assert msgspec.json.decode(reader.read(), type=Merged).totals.programs == 0
+    assert msgspec.json.decode((tmp_path / "merged.json").read_bytes(), type=Merged).totals.programs == 5
 
 
 def test_errors(tmp_path: Path) -> None:
