@@ -24,6 +24,9 @@ _JOURNAL = pytest.StashKey[Journal]()
 
 def run_shard(config: pytest.Config, name: str, number: int, campaign: str) -> Outcome:
     """Run one shard of a property as the options say."""
+    if name not in PROPERTIES:
+        choices = ", ".join(PROPERTIES)
+        pytest.fail(f"fuzz({name!r}): there is no such property; choose from {choices}", pytrace=False)
     torch.set_num_threads(1)
     # The transform logs each capture that it gives up; what comes of it is judged by the results.
     logging.getLogger("cgverify").setLevel(logging.ERROR)

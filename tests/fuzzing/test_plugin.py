@@ -11,6 +11,7 @@ from typing import Any
 
 from cgverify.fuzzing import pytest_plugin
 from cgverify.fuzzing.profiles import SHARDS, count_workers
+from cgverify.fuzzing.shard_run import run_shard
 from cgverify.fuzzing.summary import FLOORS, find_vacuity
 
 import pytest
@@ -178,6 +179,12 @@ def test_cuda_fixture(cuda: Any) -> None:
     x.fill_(4.0)
     graph.replay()
     assert y.tolist() == [8.0, 8.0, 8.0]
+
+
+def test_an_unknown_property_is_named(pytestconfig: pytest.Config) -> None:
+    """A fuzz target that asks for a property that does not exist fails in one line that says which there are."""
+    with pytest.raises(pytest.fail.Exception, match=r"fuzz\('nosuch'\): .* choose from structure, equivalence"):
+        run_shard(pytestconfig, "nosuch", 0, "tests")
 
 
 def _outcome(**changes: int) -> dict[str, Any]:
