@@ -43,6 +43,8 @@ def fidelity(
         else:
             for path in recordings or _recordings_beside_the_package():
                 recording = load_recording(Path(path))
+                if not recording.answers:
+                    raise CommandError(f"{path} holds no answers, so nothing can differ; record again with --record")
                 head = recording.head
                 agreements[f"{head.gpu}, torch {head.torch}, {head.day}"] = compare(recording)
     if json_file is not None:

@@ -81,7 +81,9 @@ def mutants(
     planted = len(scores) + sum(hunt.possible for hunt in hunts)
     if json_file is not None:
         told = [{**asdict(hunt), "caught": hunt.caught, "ok": hunt.ok} for hunt in hunts]
-        write_json("mutants", {"mutators": [asdict(score) for score in scores], "mutants": told}, json_file)
+        judged = {"pairs": alarms.pairs, "false": alarms.false, "refused": alarms.refused, "lost": alarms.lost}
+        mutators = [asdict(score) for score in scores]
+        write_json("mutants", {"mutators": mutators, "mutants": told, "alarms": judged}, json_file)
     if shown:
         _print_rates(hunts, running=effort.running)
         print(f"{found} of {planted} planted faults are caught")

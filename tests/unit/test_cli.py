@@ -244,7 +244,9 @@ def test_mutants_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ca
     assert code == (0 if whole == len(counts) else 1)
     assert "verifier: 1 of 1 faults that traces show" in lines
     assert "running: 1 of 1 faults that show emulated" in lines
-    hunts = {hunt["name"]: hunt for hunt in json.loads(file.read_text())["mutants"]}
+    written = json.loads(file.read_text())
+    assert written["alarms"] == {"pairs": 0, "false": [], "refused": 0, "lost": 0}
+    hunts = {hunt["name"]: hunt for hunt in written["mutants"]}
     assert set(hunts) == set(SOME)
     assert hunts["FrozenResults"]["invariant"] == "wrong-result"
     assert hunts["FrozenResults"]["size"] <= 2
@@ -266,6 +268,14 @@ def test_fidelity_needs_the_clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert cli.main(["fidelity"]) == 2
     assert capsys.readouterr().err.startswith("error: no GPU and no recorded answers here: give a recording, ")
+
+
+def test_fidelity_needs_answers(tmp_path: Path, capsys: Output) -> None:
+    """A recording that was cut off before its first answer is no agreement."""
+    file = tmp_path / "recording.jsonl"
+    file.write_text('{"gpu":"a GPU","torch":"2.11","cgverify":"0","day":"2026-01-01"}\n', encoding="utf-8")
+    assert cli.main(["fidelity", str(file)]) == 2
+    assert "holds no answers" in capsys.readouterr().err
 
 
 def test_explain_prints_each_manual(capsys: Output) -> None:
