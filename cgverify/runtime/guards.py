@@ -146,8 +146,9 @@ def _tensor_guards(args: Sequence[torch.Tensor]) -> Callable[..., bool]:
 def numerics() -> tuple[object, ...]:
     """Process-wide switches that choose kernels: a graph keeps the choice made at its capture.
 
-    TF32 and the like, reduced-precision reductions and accumulation, cuDNN's switches, deterministic algorithms, and
-    the attention backends.
+    TF32 and the like, reduced-precision reductions and accumulation, cuDNN's switches, deterministic algorithms and
+    whether they fill new memory, and the attention backends with their order. Not `preferred_blas_library`: to read it
+    costs as much as all of these.
     """
     # Read in C and by name: the properties of torch.backends cost ten times as much on every call, a loop over a table
     # twice. The old TF32 flags are not read: they raise once somebody has used the new fp32_precision settings, and
@@ -163,10 +164,13 @@ def numerics() -> tuple[object, ...]:
         _C._get_cudnn_benchmark(),
         _C._get_cudnn_deterministic(),
         _C._get_deterministic_algorithms(),
+        _C._get_deterministic_fill_uninitialized_memory(),
         _C._get_flash_sdp_enabled(),
         _C._get_mem_efficient_sdp_enabled(),
         _C._get_math_sdp_enabled(),
+        _C._get_math_sdp_allow_fp16_bf16_reduction(),
         _C._get_cudnn_sdp_enabled(),
+        tuple(_C._get_sdp_priority_order()),
     )
 
 

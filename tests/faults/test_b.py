@@ -17,6 +17,8 @@ from torch.nn import functional
 
 pytestmark = pytest.mark.usefixtures("cuda")
 
+ATTENTION = torch._C._get_sdp_priority_order()
+
 NUMBERS: list[Any] = [1.0, 2.0, 1, True, float("nan"), -0.0, 0.0, 2**40]
 
 
@@ -184,9 +186,21 @@ def test_B10_autocast_cast_cache() -> None:
         (lambda: torch.backends.cuda.matmul.allow_tf32, lambda v: setattr(torch.backends.cuda.matmul, "allow_tf32", v)),
         (lambda: torch.backends.cudnn.deterministic, lambda v: setattr(torch.backends.cudnn, "deterministic", v)),
         (torch.are_deterministic_algorithms_enabled, lambda v: torch.use_deterministic_algorithms(v)),
+        (
+            lambda: torch.utils.deterministic.fill_uninitialized_memory,
+            lambda v: setattr(torch.utils.deterministic, "fill_uninitialized_memory", v),
+        ),
         (torch.backends.cuda.math_sdp_enabled, torch.backends.cuda.enable_math_sdp),
+        (
+            torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed,
+            torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp,
+        ),
+        (
+            lambda: torch._C._get_sdp_priority_order()[0] == ATTENTION[0],
+            lambda v: torch._C._set_sdp_priority_order(ATTENTION if v else ATTENTION[::-1]),
+        ),
     ],
-    ids=["tf32", "cudnn", "deterministic", "sdp"],
+    ids=["tf32", "cudnn", "deterministic", "filled", "sdp", "sdp-reduction", "sdp-order"],
 )
 def test_B11_global_switches_change(read: Callable[[], bool], write: Callable[[bool], None]) -> None:
     """A graph serves calls under the switches of its capture only; flipping back finds it again."""
