@@ -134,14 +134,21 @@ def run_peers(task: Task, peers: Sequence[str], steps: int, entry: str = "jit") 
         started = time.perf_counter()
         yardstick[peer] = trained = train(task, module, compiled.call, batches)
         first = time.perf_counter() - started
-        wrong = "" if peer == EAGER or THUNDER not in yardstick else trained.differs(yardstick[THUNDER])
+        verdict = _judge(peer, trained, yardstick.get(THUNDER))
         started = time.perf_counter()
         train(task, module, compiled.call, batches)
         rate = steps / (time.perf_counter() - started)
-        verdict = f"wrong: {wrong}" if wrong else "not compared" if peer == EAGER else RIGHT
         return Row(peer, first, rate, verdict, compiled.graphs())
 
     return run_recipe(measure, peers)
+
+
+def _judge(peer: str, trained: Trained, thunder: Trained | None) -> str:
+    """The verdict on a peer; where Thunder itself failed there is nothing to be right by."""
+    if peer == EAGER or thunder is None:
+        return "not compared"
+    wrong = trained.differs(thunder)
+    return f"wrong: {wrong}" if wrong else RIGHT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -152,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, help="how many; default: 5 on the emulation, 50 on a GPU")
     options = parser.parse_args(arguments)
     try:
-        peers = choose_peers(options.peers)
+        peers = choose_peers(f"{options.peers},{THUNDER}")
         with quiet(), open_device(options.device) as device:
             small = device == "emulated"
             task = (SMALL if small else LARGE)[options.model]

@@ -7,7 +7,17 @@ from typing import Any
 import cgverify
 from cgverify.recipes import generate, train
 from cgverify.recipes.convnet import ConvNet
-from cgverify.recipes.peers import CGVERIFY, EAGER, RIGHT, THUNDER, THUNDER_GRAPHS, choose_peers, compile_module
+from cgverify.recipes.peers import (
+    CGVERIFY,
+    EAGER,
+    RIGHT,
+    THUNDER,
+    THUNDER_GRAPHS,
+    Compiled,
+    choose_peers,
+    compile_module,
+    is_right,
+)
 
 import pytest
 import thunder
@@ -52,6 +62,28 @@ def test_a_recipe_sees_what_is_wrong(cuda: Any) -> None:
     rows = train.run_peers(train.SMALL["convnet"], [THUNDER, THUNDER_GRAPHS], steps=2)
     assert verdicts(rows)[THUNDER_GRAPHS].startswith("wrong: ")
     assert "running" in verdicts(rows)[THUNDER_GRAPHS]
+
+
+def test_what_was_not_compared_is_not_right(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Thunder fails there is no yardstick, so no peer is right, and the recipe does not end well."""
+
+    def compile_some(peer: str, module: torch.nn.Module, entry: str) -> Compiled:
+        if peer == THUNDER:
+            raise RuntimeError("no")
+        return Compiled(module)
+
+    monkeypatch.setattr(train, "compile_module", compile_some)
+    rows = train.run_peers(train.SMALL["convnet"], [THUNDER, CGVERIFY], steps=1)
+    assert verdicts(rows) == {THUNDER: "failed: RuntimeError: no", CGVERIFY: "not compared"}
+    assert not is_right(rows)
+
+
+def test_training_is_always_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thunder, the yardstick, is run even if it is not among the peers that are asked for."""
+    asked: list[str] = []
+    monkeypatch.setattr(train, "run_peers", lambda task, peers, *more: asked.extend(peers) or [])
+    assert train.main(["--peers", "cgverify", "--device", "emulated", "--json"]) == 0
+    assert asked == [EAGER, THUNDER, CGVERIFY]
 
 
 def test_plugin_of_thunder_compile(cuda: Any) -> None:
