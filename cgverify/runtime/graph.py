@@ -36,8 +36,8 @@ class CapturedGraph:
         lender: lends the results that stay in graph memory, if the region may lend.
 
     Raises:
-        CaptureRefusedError: a result aliases an input in a way that no view can reproduce, or an op wrote an input
-            unannounced.
+        CaptureRefusedError: a result is a lazy conjugate or negation, or a view of an input under another dtype, or an
+            op wrote an input unannounced.
         Exception: whatever the capture raised.
     """
 

@@ -28,6 +28,7 @@ class Refusal(Enum):
     LAZY_BITS = "an argument is a lazy conjugate or negation"
     MISALIGNED = "an argument's address is no multiple of its element size"
     OVERLAP = "a written input overlaps another input, or itself"
+    LAZY_RESULT = "a result is a lazy conjugate or negation"
     UNSUPPORTED_ALIAS = "a result is a view of an input under another dtype"
     HIDDEN_WRITE = "an op writes an input although nothing in the trace says so"
     EMPTY = "the region launches no device work for arguments of this description"

@@ -8,6 +8,9 @@ object, and a view owns it too, so the storage tells the truth whoever holds wha
 Graphs of a pool are numbered in the order of their captures. The memory of a kept tensor is taken from the capture on,
 as long as graph or lease lives: a later capture cannot get it, an earlier one may have used it as scratch memory. So a
 replay may overwrite the leases of its own graph and of graphs captured after it, and no others.
+
+Not covered: work on a stream that never got the lease and still reads it when its last owner has let go. Nothing tells
+of that, `record_stream` neither: it defers only what the allocator frees, and the graph frees nothing.
 """
 
 from __future__ import annotations

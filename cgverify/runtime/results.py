@@ -78,7 +78,7 @@ def plan_results(buffers: Sequence[torch.Tensor], results: Sequence[torch.Tensor
         lent: positions of results that may stay in graph memory.
 
     Raises:
-        CaptureRefusedError: a result aliases an input in a way that no view can reproduce.
+        CaptureRefusedError: a result is a lazy conjugate or negation, or a view of an input under another dtype.
     """
     distinct = list({id(result): result for result in results}.values())
     positions = {id(result): k for k, result in enumerate(distinct)}
@@ -122,14 +122,14 @@ def _alias_of_input(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Re
             return _nth_argument(k)
     if not result.numel():
         return None
+    if result.is_conj() or result.is_neg():
+        raise CaptureRefusedError(Refusal.LAZY_RESULT)
     address = storage_address(result)
     for k, buffer in enumerate(buffers):
         if buffer.numel() and storage_address(buffer) == address:
-            if result.dtype is not buffer.dtype or result.is_conj() or result.is_neg():
+            if result.dtype is not buffer.dtype:
                 raise CaptureRefusedError(Refusal.UNSUPPORTED_ALIAS)
             return _view_of_argument(k, result, (result.data_ptr() - buffer.data_ptr()) // buffer.element_size())
-    if result.is_conj() or result.is_neg():
-        raise CaptureRefusedError(Refusal.UNSUPPORTED_ALIAS)
     return None
 
 

@@ -409,3 +409,14 @@ def test_F10_lazy_conjugates_and_negations() -> None:
         assert_same(*outcomes)
     assert pair.ungraphed(Refusal.LAZY_BITS) == 2 * CALLS
     pair.assert_graphed(captures=1)
+
+
+def test_F10_a_result_that_is_a_lazy_conjugate() -> None:
+    """A region with such a result runs un-graphed, for that reason and no other."""
+    pair = Pair(lambda z: torch.exp(z).conj())
+    with warnings_of_the_transform() as said:
+        for _ in range(CALLS):
+            z = randn(3, dtype=torch.complex64)
+            assert torch.equal(pair.graphed(z), torch.exp(z).conj())
+    assert pair.ungraphed(Refusal.LAZY_RESULT) == CALLS - 1
+    assert len(said) == 1
