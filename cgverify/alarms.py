@@ -51,6 +51,9 @@ SHARE = 50
 LOST_AFTER = 240.0
 """Seconds after which a batch is given up."""
 
+LOST_IN_A_ROW = 5
+"""Batches given up one after the other, after which no more are begun."""
+
 
 @dataclass(frozen=True)
 class Alarms:
@@ -93,7 +96,7 @@ def count_alarms(
     tell: Callable[[Alarms], None] = lambda alarms: None,
     seconds: float | None = None,
 ) -> Alarms:
-    """Judges right rewrites until at least `pairs` were judged, or time is up.
+    """Judges right rewrites until at least `pairs` were judged, time is up, or one process dies after the other.
 
     Args:
         pairs: how many.
@@ -102,13 +105,15 @@ def count_alarms(
         tell: called with the counts so far after each batch.
         seconds: no batch is waited for after this long; None for no limit.
     """
-    found, began = Alarms(), time.monotonic()
+    found, began, lost = Alarms(), time.monotonic(), 0
     if not pairs:
         return found
     for batch in _batches(seed, min(BATCH, pairs), jobs):
         found += batch
+        lost = lost + batch.lost if batch.lost else 0
         tell(found)
-        if found.pairs >= pairs or (seconds is not None and time.monotonic() - began >= seconds):
+        is_late = seconds is not None and time.monotonic() - began >= seconds
+        if found.pairs >= pairs or is_late or lost >= LOST_IN_A_ROW:
             break
     return found
 

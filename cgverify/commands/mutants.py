@@ -58,7 +58,7 @@ def mutants(
 
     shown = json_file != STANDARD_OUTPUT
     scores: list[Score] = []
-    alarms = Alarms()
+    alarms, wanted = Alarms(), 0
     if stage is not Stage.running:
         with show_progress("rewrites corrupted", programs) as progress:
             scores = scoring.score_mutators(programs, seed, progress.advance)
@@ -87,7 +87,8 @@ def mutants(
     if shown:
         _print_rates(hunts, running=effort.running)
         print(f"{found} of {planted} planted faults are caught")
-    return 0 if found == planted and not alarms.false else 1
+    judged_enough = alarms.pairs >= wanted or pairs_seconds is not None
+    return 0 if found == planted and not alarms.false and judged_enough else 1
 
 
 def _print_scores(scores: Sequence[Score]) -> None:

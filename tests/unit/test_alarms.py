@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cgverify import alarms, cli
+from cgverify import alarms, cli, hunting, scoring
 from cgverify.alarms import Alarms, count_alarms, judge_batch
 from cgverify.diagnostics import Diagnostic, Location, Report, Severity
 
@@ -64,3 +64,21 @@ def test_the_command_runs_the_verifiers_part_alone(
     out = capsys.readouterr().out
     assert "0 alarms on 10 right rewrites" in out
     assert "mutant CapturedItem" in out
+
+
+def test_processes_that_all_die_end_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a few batches in a row that never came back no more are waited for; one now and then does not matter."""
+    lost, judged = Alarms(lost=1), Alarms(alarms.Counter({"all": 1}))
+    monkeypatch.setattr(alarms, "_batches", lambda *batch: iter([lost, judged] * 6 + [lost] * 100))
+    found = count_alarms(1000)
+    assert (found.pairs, found.lost) == (6, 6 + alarms.LOST_IN_A_ROW)
+
+
+def test_too_few_right_rewrites_fail_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where processes died before enough was judged `mutants` ends with 1, and with 0 where time was the limit."""
+    monkeypatch.setattr(alarms, "_batches", lambda *batch: iter([Alarms(lost=1)]))
+    monkeypatch.setattr(scoring, "score_mutators", lambda *given: [])
+    monkeypatch.setattr(hunting, "hunt_all", lambda *given: [])
+    command = ["mutants", "--stage", "verifier", "--pairs", "10"]
+    assert cli.main(command) == 1
+    assert cli.main([*command, "--pairs-seconds", "1"]) == 0
