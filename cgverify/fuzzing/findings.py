@@ -34,6 +34,9 @@ DIRECT, JIT = "equivalence", "gradients"
 HANG_LIMIT = 10.0
 """Seconds that one program may take while a hang is reduced."""
 
+HANG_ATTEMPTS = 30
+"""Candidates tried in one reduction of a hang: each that hangs takes three times the limit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:
@@ -131,7 +134,8 @@ class Findings:
 
             return fails
 
-        small = self._reduce(program, fails_as)
+        attempts = self.effort.attempts
+        small = self._reduce(program, fails_as, min(attempts, HANG_ATTEMPTS) if invariant == "hang" else attempts)
         verdict = self.executor.judge(self.property.name, small, limit)
         if (verdict.status, verdict.invariant) != ("fail", invariant):
             small, verdict = program, seen  # it does not fail each time, so what was seen is all there is
@@ -146,8 +150,8 @@ class Findings:
         source = render_source(resolve_program(small))
         self.failures.append(Failure(key, invariant, kinds, verdict.evidence, source, str(script), round(since, 1)))
 
-    def _reduce(self, program: Program, fails_as: Callable[[str], Callable[[Program], bool]]) -> Program:
-        path, attempts = self.property.reproduce, self.effort.attempts
+    def _reduce(self, program: Program, fails_as: Callable[[str], Callable[[Program], bool]], attempts: int) -> Program:
+        path = self.property.reproduce
         fails, small = fails_as(self.property.name), program
         if path == "jit" and fails_as(DIRECT)(program):
             # The direct path is several times faster; what it finds has to hold through thunder.jit as well.

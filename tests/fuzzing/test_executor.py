@@ -10,13 +10,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from cgverify.fuzzing import children
 from cgverify.fuzzing.children import Ended
 from cgverify.fuzzing.executor import InProcess, Isolated
-from cgverify.fuzzing.findings import Effort, Findings
+from cgverify.fuzzing.findings import HANG_ATTEMPTS, Effort, Findings
 from cgverify.fuzzing.program import Input, Program, Step
 from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.targets import find_target
@@ -170,6 +171,29 @@ def test_a_failure_that_does_not_last_is_recorded(tmp_path: Path) -> None:
     (failure,) = findings.failures
     assert (failure.invariant, failure.evidence) == ("wrong-result", seen.evidence)
     assert seen.evidence in Path(failure.script).read_text(encoding="utf-8")
+
+
+@dataclass(slots=True)
+class Hanging(InProcess):
+    """Says of every program of five steps that it hangs."""
+
+    judged: int = 0
+
+    def judge(self, property: str, program: Program, limit: float = 0.0) -> Verdict:
+        """Count, and judge by the number of steps alone."""
+        self.judged += 1
+        return Verdict("fail", "hang", None, "does not answer") if len(program.steps) >= 5 else OK
+
+
+def test_a_hang_is_not_reduced_for_hours(tmp_path: Path) -> None:
+    """Where time is no limit, as in a campaign, a hang gets fewer attempts: each takes seconds."""
+    target = find_target("cgverify")
+    executor = Hanging(target, "emulated")
+    findings = Findings(PROPERTIES["equivalence"], target, executor, tmp_path, Effort(seconds=None))
+    program = one_op("relu", "exp", "sin", "neg", "abs")
+    findings.add(program, executor.judge("equivalence", program), Counter(), 0.0, None)
+    assert [failure.invariant for failure in findings.failures] == ["hang"]
+    assert executor.judged < HANG_ATTEMPTS + 10
 
 
 class Unkillable:
