@@ -9,8 +9,9 @@ Graphs of a pool are numbered in the order of their captures. The memory of a ke
 as long as graph or lease lives: a later capture cannot get it, an earlier one may have used it as scratch memory. So a
 replay may overwrite the leases of its own graph and of graphs captured after it, and no others.
 
-Not covered: work on a stream that never got the lease and still reads it when its last owner has let go. Nothing tells
-of that, `record_stream` neither: it defers only what the allocator frees, and the graph frees nothing.
+While hooks take what autograd saves, the results are copies: a hook may read them on a stream that never got a lease.
+Not covered: such a read by somebody who fetched a saved tensor from the autograd graph and has let go of it before the
+read is done. `record_stream` does not help: it defers only what the allocator frees, and the graph frees nothing.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class Lender:
         self._own = len(self.kept) * _owners_of_a_kept_tensor()
 
     def lend(self) -> list[torch.Tensor]:
-        """New tensors on the kept storages."""
+        """New tensors on the kept storages, or copies of them while hooks take what autograd saves."""
+        if _hooks_on_saved_tensors(True) is not None:
+            return [_copy(tensor) for tensor in self.kept]
         return [tensor.detach() for tensor in self.kept]
 
     def is_out(self) -> bool:
@@ -106,6 +109,14 @@ def find_blocker(lenders: Sequence[Lender], serial: int) -> Lender | None:
 def prune(lenders: list[Lender]) -> None:
     """Forgets lenders whose graph is closed and whose leases are all back."""
     lenders[:] = [lender for lender in lenders[:] if lender.kept or lender.is_out()]  # a copy, as above
+
+
+_hooks_on_saved_tensors = torch._C._autograd._top_saved_tensors_default_hooks
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    # not clone: it does not keep the strides of every layout
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _owners(addresses: Iterable[int], storages: Iterable[torch.UntypedStorage]) -> int:

@@ -408,3 +408,27 @@ def test_no_lease_is_overlooked_where_lenders_are_pruned_on_the_way() -> None:
     youngest = lenders[-1]
     prune(lenders)
     assert lenders == [youngest]
+
+
+def test_hooks_on_saved_tensors_get_copies() -> None:
+    """What a hook takes is no graph memory, since it may be read on a stream that nobody knows; else it is a lease."""
+    pair = Pair(fn)
+    warm(pair.graphed)
+    runtime, taken = pair.transform._runtime, []
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        taken.append((tensor.clone(), tensor, runtime.is_lent("cuda:0", tensor)))
+        return tensor
+
+    x, w = leaf(4, 4), leaf(4, 4)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        loss = pair.graphed(x, w).sum()
+    assert taken and not any(lent for *_, lent in taken)
+    for _ in range(2):
+        pair.graphed(leaf(4, 4), leaf(4, 4)).sum().backward()
+    assert all(torch.equal(before, now) for before, now, _ in taken)
+    loss.backward()
+    expected = [leaf.grad for leaf in (x, w)]
+    x.grad = w.grad = None
+    pair.plain(x, w).sum().backward()
+    assert all(map(torch.equal, [x.grad, w.grad], expected))
