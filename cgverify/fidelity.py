@@ -146,7 +146,7 @@ def load_recording(path: Path) -> Recording:
         return Recording(msgspec.json.decode(head, type=Head), answers)
     except OSError as error:
         raise CheckError(f"cannot read {path}: {error.strerror}; give a recording by cgverify fidelity") from error
-    except (msgspec.MsgspecError, ValueError, EOFError) as error:
+    except (msgspec.MsgspecError, ValueError, EOFError, RecursionError) as error:
         raise CheckError(f"{path} is no recording: {error}; make one with cgverify fidelity --record") from error
 
 

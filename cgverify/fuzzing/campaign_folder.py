@@ -71,7 +71,7 @@ class CampaignFolder:
             raise CampaignError(
                 f"no campaign in {path} ({error.strerror}); begin one with `cgverify campaign run`"
             ) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise CampaignError(f"{file} is no campaign ({error}); begin another one in another folder") from None
 
     def parts(self) -> list[Part]:
@@ -160,7 +160,7 @@ class CampaignFolder:
         try:
             if file.stem.rpartition(".")[2] == _digest(content):
                 return msgspec.json.decode(content, type=Part)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             pass
         raise CampaignError(f"{file} is damaged: delete it, and `cgverify campaign run` makes it again")
 

@@ -155,7 +155,7 @@ def find_unfinished(content: bytes) -> list[Line]:
     for text in content.splitlines():
         try:
             line = msgspec.json.decode(text, type=Line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             continue
         if line.program:
             started[line.number] = line

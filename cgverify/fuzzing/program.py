@@ -173,7 +173,7 @@ def decode_program(text: str | bytes, source: str = "the program") -> Program:
     """
     try:
         header = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProgramError(f"{source} is not JSON ({error}); a program file holds one JSON object") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ProgramError(

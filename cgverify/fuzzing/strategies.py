@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cgverify.fuzzing.constants import ignore_constants_of_modules
 from cgverify.fuzzing.histories import histories
 from cgverify.fuzzing.operations import FAMILIES, OPERATIONS
 from cgverify.fuzzing.program import Input, Layout, Program, Step
@@ -17,6 +18,8 @@ from cgverify.fuzzing.signatures import Parameter
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+ignore_constants_of_modules()
 
 MAX_STEPS = 40
 PARTS = 4

@@ -53,7 +53,7 @@ def _read(path: str) -> Mapping[str, Any]:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ReadingError(f"cannot read {path}: {error.strerror}; give a file that a command wrote") from error
-    except ValueError as error:  # no JSON, or no UTF-8
+    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, or nested too deep
         raise ReadingError(f"{path} is not JSON: {_first_line(error)}; give a file that a command wrote") from error
     if not isinstance(content, dict) or content.get("format") not in MAKERS:
         makers = ", ".join(MAKERS.values())

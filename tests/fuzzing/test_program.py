@@ -104,3 +104,9 @@ def test_load_names_the_path(tmp_path: Path) -> None:
     path.write_text("{", encoding="utf-8")
     with pytest.raises(ProgramError, match=r"broken\.json is not JSON"):
         load_program(path)
+
+
+def test_deep_nesting_is_no_program() -> None:
+    """A file of many brackets is refused like any other that holds no program."""
+    with pytest.raises(ProgramError, match=r"deep\.json is not JSON"):
+        decode_program("[" * 100_000, "deep.json")
