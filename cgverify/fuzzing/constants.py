@@ -13,6 +13,6 @@ from hypothesis.internal.conjecture import providers
 def ignore_constants_of_modules() -> None:
     """Makes Hypothesis draw no constants of imported modules, in this process; older versions never do."""
     if hasattr(providers, "_get_local_constants"):
-        none = providers.Constants()
+        none = type(providers._local_constants)()
         providers._get_local_constants = lambda: none
         providers.CONSTANTS_CACHE.cache.clear()

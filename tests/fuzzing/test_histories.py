@@ -76,7 +76,7 @@ def _see(program: Program) -> tuple[Record, list[tuple[str, Any]]]:
 
 
 def _with_imports(source: str) -> str:
-    return f"from contextlib import nullcontext\n{source}"
+    return f"import operator\nfrom contextlib import nullcontext\n{source}"
 
 
 def _assert_same(program: Program) -> Record:
