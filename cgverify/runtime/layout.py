@@ -25,8 +25,11 @@ def span(size: tuple[int, ...], stride: tuple[int, ...]) -> int:
 def may_overlap_itself(size: tuple[int, ...], stride: tuple[int, ...]) -> bool:
     """Whether two indices may name the same element: true if, by ascending stride, a step lies inside the span so far.
 
-    Exact for what slicing, transposing and expanding make; for exotic strides it may say true without need.
+    Exact for what slicing, transposing and expanding make; for exotic strides it may say true without need. A tensor
+    without elements has no two indices.
     """
+    if 0 in size:
+        return False
     covered = 1
     for step, extent in sorted((step, extent) for extent, step in zip(size, stride, strict=True) if extent > 1):
         if step < covered:

@@ -301,6 +301,20 @@ def test_autograd_sees_the_writes_that_it_sees_without_graphs() -> None:
     assert transform.stats().replays == CALLS - 1
 
 
+def test_an_expanded_result_without_elements_is_graphed() -> None:
+    """A result that repeats no elements in no memory keeps its strides, and the work beside it is graphed."""
+
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * 2, y.expand(2, 0, 1)
+
+    graphed, plain, transform = jit_pair(fn)
+    for _ in range(CALLS):
+        x, y = torch.randn(3, device="cuda"), torch.randn(1, device="cuda")[:0].view(1, 0, 1)
+        assert_same(graphed(x, y), plain(x, y))
+        assert graphed(x, y)[1].stride() == plain(x, y)[1].stride()
+    assert transform.stats().captures == 1
+
+
 def test_overlapping_inputs_with_a_writer_run_ungraphed() -> None:
     """Two views of one storage, one of them written: the call equals the un-graphed trace's, and is counted.
 
