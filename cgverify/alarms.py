@@ -25,19 +25,17 @@ from cgverify.api import CUDAGraphTransform
 from cgverify.diagnostics import Report
 from cgverify.emulation import EmulatedCUDA
 from cgverify.fuzzing.arguments import make_inputs
+from cgverify.fuzzing.drawing import for_each_program
 from cgverify.fuzzing.program import Program, encode_program
 from cgverify.fuzzing.resolution import resolve_program
 from cgverify.fuzzing.sides import apply_transform, forget_sources, jit_side
-from cgverify.fuzzing.strategies import programs
 from cgverify.fuzzing.structure import count_regions
 from cgverify.fuzzing.tracing import Form, build_trace
 from cgverify.verifier import verify, verify_each_trace
 from cgverify.verifier.semantics import compute_facts
 from cgverify.watching import Pair, WatchedTransform
 
-import hypothesis
 import torch
-from hypothesis import HealthCheck, Phase
 from msgspec import structs
 from thunder.core.trace import TraceCtx
 
@@ -141,8 +139,8 @@ def judge_batch(seed: int, number: int, size: int = BATCH) -> Alarms:
     judged = _Judged()
     first = (seed * 1_000_000 + number) * 2
     with _quiet():
-        _for_programs(judged.directly, size, first, gradients=False)
-        _for_programs(judged.compiled, max(1, size // SHARE), first + 1, gradients=True)
+        for_each_program(judged.directly, size, first, gradients=False)
+        for_each_program(judged.compiled, max(1, size // SHARE), first + 1, gradients=True)
     return Alarms(judged.kinds, tuple(judged.false), judged.refused)
 
 
@@ -234,16 +232,3 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def _for_programs(act: Callable[[Program], None], number: int, seed: int, *, gradients: bool) -> None:
-    """Calls `act` with this many programs, the same ones for the same seed."""
-    settings = hypothesis.settings(
-        max_examples=number,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    draw = hypothesis.given(programs(gradients=gradients, history=False))
-    hypothesis.seed(seed)(settings(draw(act)))()

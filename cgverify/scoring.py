@@ -12,15 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cgverify.api import CUDAGraphTransform
+from cgverify.fuzzing.drawing import for_each_program
 from cgverify.fuzzing.mutators import MUTATORS, Mutator
 from cgverify.fuzzing.program import Program
 from cgverify.fuzzing.resolution import resolve_program
 from cgverify.fuzzing.sides import apply_transform, forget_sources
-from cgverify.fuzzing.strategies import programs
 from cgverify.fuzzing.tracing import build_trace
 
-import hypothesis
-from hypothesis import HealthCheck, Phase
 from thunder.core.trace import TraceCtx
 
 ENOUGH = 5
@@ -73,7 +71,7 @@ def score_mutators(programs_drawn: int = 1000, seed: int = 0, tell: Callable[[],
                 caught[mutator.name] += found
         forget_sources()
 
-    _for_programs(plant_all, programs_drawn, seed)
+    for_each_program(plant_all, programs_drawn, seed)
     return [_score(mutator, planted, caught) for mutator in MUTATORS]
 
 
@@ -86,16 +84,3 @@ def _rewrite(program: Program) -> tuple[TraceCtx, TraceCtx] | None:
     before = build_trace(resolve_program(program))
     after = apply_transform(CUDAGraphTransform(verify=False), before)
     return None if after is before else (before, after)
-
-
-def _for_programs(act: Callable[[Program], None], count: int, seed: int) -> None:
-    """Call ``act`` with ``count`` programs, the same ones for the same seed."""
-    draw = hypothesis.given(programs(history=False))
-    settings = hypothesis.settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    hypothesis.seed(seed)(settings(draw(act)))()

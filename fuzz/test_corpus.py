@@ -16,7 +16,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 
 BASE_FAULTS = {
     "A04_shared_later": "Thunder orders reads and writes of inputs that overlap in part otherwise than eager PyTorch",
-    "A04_shifted_inputs": "as above",
+    "A04_shifted_inputs": "Thunder writes inputs that overlap in part otherwise than eager PyTorch",
 }
 """Programs on which Thunder without graphs is known to differ from eager PyTorch, and how."""
 
