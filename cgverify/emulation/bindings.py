@@ -72,6 +72,7 @@ def cuda_functions(cuda: EmulatedCUDA) -> dict[str, Callable[..., Any]]:
         "_cuda_setStream": set_stream,
         "_cuda_emptyCache": allocator.trim,
         "_host_emptyCache": nothing,
+        "_cuda_clearCublasWorkspaces": nothing,
         "_cuda_endAllocateToPool": end_allocate_to_pool,
         "_cuda_releasePool": release_pool,
         "_cuda_memoryStats": lambda device: memory_statistics.nested(allocator),

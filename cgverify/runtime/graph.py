@@ -66,7 +66,8 @@ class CapturedGraph:
         self._are_all_copied = len(self._copied) == len(args)
         self._buffers = {k: buffers[k] for k in self._copied}
         versions = [_version(buffer) for buffer in buffers]
-        graph, results = pool.capture(body, buffers, region.needs)
+        held = torch.cuda.memory_allocated(self.device) - allocated
+        graph, results, kept = pool.capture(body, buffers, region.needs)
         self._graph: torch.cuda.CUDAGraph | None = graph
         # the writes that autograd sees; a plan may call more inputs written than are
         self._seen_written = [k for k, version in enumerate(versions) if _version(buffers[k]) != version]
@@ -92,7 +93,7 @@ class CapturedGraph:
         self.is_open = True
         self.copies = len(self._copied) + len(self._written_back) + len(self._sources_out)
         self.leases = len(lender.kept)
-        self.bytes_held = max(0, torch.cuda.memory_allocated(self.device) - allocated)
+        self.bytes_held = max(0, held) + kept
 
     def find_blocker(self) -> Lender | None:
         """Whose leases a replay would overwrite, None if nobody's; empty `lenders` answer that at once."""

@@ -15,10 +15,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from cgverify.runtime.capture_stream import capture_stream, own_workspaces
 from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span, storage_address
 from cgverify.runtime.leases import Lender, prune
 from cgverify.runtime.room import Room
-from cgverify.runtime.turn import turn_of
+from cgverify.runtime.turn import Turn
 
 import torch
 
@@ -51,9 +52,8 @@ class Pool:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._handle: Any = None
-        with torch.cuda.device(device):
-            self._capture_stream = torch.cuda.Stream()
-        self.turn = turn_of(device, self._capture_stream)
+        self._capture_stream = capture_stream(device)
+        self.turn = Turn(device)
         self.serial = 0
         self.lenders: list[Lender] = []
         self._stores: list[torch.Tensor] = []
@@ -122,7 +122,7 @@ class Pool:
 
     def capture(
         self, body: Callable[..., Sequence[torch.Tensor]], buffers: Sequence[torch.Tensor], needs: int = 0
-    ) -> tuple[torch.cuda.CUDAGraph, Sequence[torch.Tensor]]:
+    ) -> tuple[torch.cuda.CUDAGraph, Sequence[torch.Tensor], int]:
         """Captures `body(*buffers)`; nothing is executed.
 
         Args:
@@ -131,7 +131,7 @@ class Pool:
             needs: bytes that the body's large values are known to take at once.
 
         Returns:
-            The graph and the body's results, which lie in the pool's memory or in `buffers`.
+            The graph, the body's results, which lie in the pool's memory or in `buffers`, and the bytes that they keep.
 
         Raises:
             EmptyCaptureError: the body launched nothing.
@@ -145,19 +145,21 @@ class Pool:
         stream = self._capture_stream
         self.take_turn()
         stream.wait_stream(caller)
-        allocated = torch.cuda.memory_allocated(self.device)
         try:
-            with torch.cuda.stream(stream), _garbage_collection_paused():
-                graph.capture_begin(pool=self._handle, capture_error_mode="thread_local")
-                try:
-                    self._room.make(needs)
-                    results = body(*buffers)
-                except BaseException:
-                    # the error that matters is the body's; ending an invalidated capture raises a second one
-                    with contextlib.suppress(RuntimeError):
-                        _end_capture(graph)
-                    raise
-                is_empty = _end_capture(graph)
+            with own_workspaces():
+                allocated = torch.cuda.memory_allocated(self.device)
+                with torch.cuda.stream(stream), _garbage_collection_paused():
+                    graph.capture_begin(pool=self._handle, capture_error_mode="thread_local")
+                    try:
+                        self._room.make(needs)
+                        results = body(*buffers)
+                    except BaseException:
+                        # the error that matters is the body's; ending an invalidated capture raises a second one
+                        with contextlib.suppress(RuntimeError):
+                            _end_capture(graph)
+                        raise
+                    is_empty = _end_capture(graph)
+            kept = torch.cuda.memory_allocated(self.device) - allocated
         except BaseException:
             self._abandon()
             release_generator(self.device, stream)
@@ -169,8 +171,8 @@ class Pool:
             raise EmptyCaptureError
         self._graphs += 1
         self.serial += 1
-        self._room.keep(graph, torch.cuda.memory_allocated(self.device) - allocated)
-        return graph, results
+        self._room.keep(graph, kept)
+        return graph, results, max(0, kept)
 
     def dispose(self, graph: torch.cuda.CUDAGraph) -> None:
         """Gives a graph's memory back, now or, while somebody captures, later; the stores go with the last graph."""

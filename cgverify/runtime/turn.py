@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-
 import torch
 
 
@@ -27,13 +25,3 @@ class Turn:
             stream.wait_stream(self.stream)
             self.stream, self.handle = stream, stream.cuda_stream
         return raw
-
-
-_turns: weakref.WeakValueDictionary[tuple[torch.device, int], Turn] = weakref.WeakValueDictionary()
-"""The turn of each capture stream. cuBLAS keeps a workspace per stream, and a captured product goes on using that of
-its capture stream: so pools that happen to share a stream (torch hands out 32) share a turn too."""
-
-
-def turn_of(device: torch.device, capture_stream: torch.cuda.Stream) -> Turn:
-    """The turn that belongs to a capture stream, while somebody holds it."""
-    return _turns.setdefault((device, capture_stream.cuda_stream), Turn(device))

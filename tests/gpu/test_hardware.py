@@ -7,6 +7,7 @@ import warnings
 
 from cgverify import CUDAGraphTransform
 from cgverify.fuzzing.mutants import IgnoredAlignment
+from cgverify.runtime.capture_stream import capture_stream
 from cgverify.runtime.guards import Refusal
 
 import pytest
@@ -99,6 +100,58 @@ def test_a_fused_symbol_of_torch_compile_is_graphed() -> None:
         assert torch.equal(found[0][0], found[1][0])
         assert torch.equal(found[0][1], found[1][1])
     assert (transform.stats().captures, transform.stats().replays) == (2, 8)
+
+
+def test_captures_have_a_stream_of_their_own() -> None:
+    """None of the streams that torch hands out is the one that captures record: its work would become part of them."""
+    stream = capture_stream(torch.device("cuda:0"))
+    assert stream.cuda_stream == capture_stream(torch.device("cuda:0")).cuda_stream
+    assert stream.cuda_stream not in {torch.cuda.Stream().cuda_stream for _ in range(64)}
+    assert stream.cuda_stream != torch.cuda.default_stream().cuda_stream
+
+
+@pytest.mark.parametrize(("dtype", "sizes"), [(torch.float32, (64, 65536, 64)), (torch.bfloat16, (128, 8192, 128))])
+def test_products_beside_replays_have_workspaces_of_their_own(dtype: torch.dtype, sizes: tuple[int, int, int]) -> None:
+    """Long products, summed in parts in a workspace: neither replays nor un-graphed ones on the captured stream err."""
+    rows, inner, columns = sizes
+    one, two, three, four = (
+        torch.randn(*shape, device="cuda", dtype=dtype) for shape in ((rows, inner), (inner, columns)) * 2
+    )
+    jitted = thunder.jit(lambda a, b: (a @ b) * 1.0, transforms=[CUDAGraphTransform()])
+    for _ in range(3):
+        jitted(one, two)
+    expected, beside = (one @ two) * 1.0, three @ four
+    torch.cuda.synchronize()
+    for _ in range(20):
+        with torch.cuda.stream(capture_stream(torch.device("cuda:0"))):
+            ungraphed = [three @ four for _ in range(6)]
+        replayed = [jitted(one, two) for _ in range(3)]
+        torch.cuda.synchronize()
+        assert all(torch.equal(result, expected) for result in replayed)
+        assert all(torch.equal(result, beside) for result in ungraphed)
+
+
+def test_thunder_reads_a_cotangent_before_its_stream_wrote_it() -> None:
+    """Without graphs: Thunder's split autograd nodes run a backward on no stream in particular; unsplit they wait."""
+    side, late, gradients = torch.cuda.Stream(), [50_000_000], []
+
+    def delayed(cotangent: torch.Tensor) -> torch.Tensor:
+        torch.cuda._sleep(late[0])  # on the stream of the forward, where the engine puts what hooks do
+        return cotangent * 3
+
+    for unsplit in (False, True):
+        jitted = thunder.jit(torch.nn.Linear(64, 64).to("cuda"), thunderfx_disable_split_autograd=unsplit)
+        x = torch.ones(64, 64, device="cuda", requires_grad=True)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = jitted(x)
+        y.register_hook(delayed)
+        torch.cuda.current_stream().wait_stream(side)
+        y.sum().backward()
+        torch.cuda.synchronize()
+        assert x.grad is not None
+        gradients.append(torch.allclose(x.grad, 3 * torch.ones_like(x) @ jitted.get_parameter("weight")))
+    assert gradients == [False, True]
 
 
 def test_a_failed_capture_leaves_older_graphs_drawing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -25,8 +26,8 @@ def test_threads_and_streams_find_nothing_wrong(cuda: Any) -> None:
     assert transform.stats().graphs <= soak.MAX_GRAPHS
 
 
-class OverwritesItsResult:
-    """Hands out the same memory on each call."""
+class OverwritesItsResult(threading.local):
+    """Hands out the same memory on each call; each thread has its own, or the call itself would see another's."""
 
     def __init__(self) -> None:
         self.memory = torch.empty(0, device="cuda")
