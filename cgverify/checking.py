@@ -9,6 +9,7 @@ This is the work behind ``cgverify check``; each thing that stops it is a :class
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from cgverify.watching import Pair, WatchedTransform
 
 import thunder
 import torch
+from thunder.core.interpreter import InterpreterError
 from thunder.core.transform_common import Transform
 
 DEVICES = ("auto", "emulated", "cuda")
@@ -103,6 +105,10 @@ def watch_function(
         if isinstance(function, torch.nn.Module):  # made when its file was read, perhaps before there was a device
             function = function.to("cuda")
         arguments = make_inputs(inputs) if inputs is not None else load_inputs(module, name, path)
+        given = f"{name}_inputs" if inputs is None else f"--inputs {inputs!r}"
+        _check_arguments(
+            function.forward if isinstance(function, torch.nn.Module) else function, arguments, location, given
+        )
         _compile(function, arguments, recorder, location, target)
     return Watched(f"{location} under {target} on {device_name}", tuple(recorder.rewritten), transform)
 
@@ -130,17 +136,39 @@ def _compile(
     try:
         thunder.jit(function, transforms=[recorder])(*arguments)
     except (Exception, SystemExit) as error:
+        cause = _unwrap(error)
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause from None
         if _raised_by(error, recorder):
-            raise CheckError(
-                f"target {target} failed on {location}: {one_line(error)}; nothing was verified"
-            ) from error
-        raise CheckError(
-            f"Thunder cannot compile {location}: {one_line(error)}; try thunder.jit on it without transforms"
-        ) from error
+            found = f"target {target} failed on {location}: {one_line(cause)}; nothing was verified"
+        elif isinstance(cause, SystemExit):
+            found = f"{location} ended the process, with {cause!r}: nothing was verified; leave sys.exit to its callers"
+        else:
+            found = f"Thunder cannot compile {location}: {one_line(cause)}; try thunder.jit on it without transforms"
+        raise CheckError(found) from error
     if not recorder.rewritten:
         raise CheckError(
             f"Thunder compiled no trace for {location}: nothing to verify; pass tensors that it computes with"
         )
+
+
+def _unwrap(error: BaseException) -> BaseException:
+    """What Thunder's interpreter was stopped by: it wraps an exit and an interrupt in an error of its own."""
+    while isinstance(error, InterpreterError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _check_arguments(function: Callable[..., Any], arguments: tuple[Any, ...], location: str, given: str) -> None:
+    """Refuse arguments that the function does not take, in words that name both."""
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        inspect.signature(called).bind(*arguments)
+    except TypeError as error:
+        count = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
+        raise CheckError(f"{location} does not take the {count} of {given}: {error}; make them fit") from error
+    except ValueError:  # a callable without a signature: the call itself will tell
+        return
 
 
 def _raised_by(error: BaseException, recorder: WatchedTransform) -> bool:

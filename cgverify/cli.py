@@ -1,7 +1,7 @@
 """The command line: ``cgverify`` and ``python -m cgverify``, put together from ``cgverify/commands``.
 
-Exit codes: 0 fine, 1 findings, 2 usage, environment or unreadable input. Findings go to standard output, in plain text
-where that is not a terminal; an error is one line on standard error: what, why, what to do.
+Exit codes: 0 fine, 1 findings, 2 usage, environment or unreadable input, 130 interrupted. Findings go to standard
+output, in plain text where that is not a terminal; an error is one line on standard error: what, why, what to do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from cgverify import __version__
 from cgverify.commands import campaign
@@ -28,13 +28,38 @@ from cgverify.commands.reproduce import reproduce
 from cgverify.commands.show import show
 
 import typer
+import typer.core
+
+
+class Interrupted(BaseException):
+    """Somebody pressed Ctrl-C; some versions of typer end without a word on `KeyboardInterrupt`."""
+
+
+class Group(typer.core.TyperGroup):
+    """All commands, those of groups inside too."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for.
+
+        Raises:
+            Interrupted: somebody stopped it.
+        """
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted from error
+
 
 app = typer.Typer(
     name="cgverify",
+    cls=Group,
     help="Prove, run and hunt: CUDA graphs as a transform of Lightning Thunder traces.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+INTERRUPTED = 130
+"""Exit code that shells give to what Ctrl-C ended."""
+
 COMMANDS: dict[Callable[..., int], str] = {
     check: "Verify what a transform makes of a function.",
     explain: "Print what a rule checks, why, and what to do.",
@@ -64,8 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error))
     except ImportError as error:
         return _fail(f"cannot import what this command needs: {error}")
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted")
+    except (Interrupted, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         return _stop_writing()
     except SystemExit as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,11 @@ def test_github_is_annotations_alone(capsys: Output) -> None:
             f"target ReturnsNothing failed on {MODEL}:step: TypeError: ReturnsNothing returned None for the trace ",
         ),
         ([f"{MODEL}:exits"], "exits_inputs failed: SystemExit: 0; it takes a device and returns a tuple"),
+        ([f"{MODEL}:gives_up"], f"{MODEL}:gives_up ended the process, with SystemExit(3): nothing was verified; "),
+        (
+            [f"{MODEL}:takes_two"],
+            f"{MODEL}:takes_two does not take the 1 argument of takes_two_inputs: missing a required argument: 'y'; ",
+        ),
         ([f"{MODEL}:step", "--inputs", "2,3"], "cannot read input '2,3': write DTYPE[SIZES], such as f32[4,4]; "),
     ],
 )
@@ -124,6 +130,20 @@ def test_unusable_check_is_one_line(arguments: list[str], message: str, capsys: 
     assert written.out == ""
     assert written.err.startswith(f"error: {message}")
     assert written.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_interrupt_is_one_word(command: str, capsys: Output) -> None:
+    """Ctrl-C in the middle of a command ends it with one word and the exit code that shells know."""
+    assert cli.main([command, f"{MODEL}:is_stopped", "--device", "emulated"]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
+
+
+def test_interrupt_of_a_group_is_one_word(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    """Ctrl-C ends a command of a group as it ends any other."""
+    monkeypatch.setattr(json, "dumps", lambda *_: signal.raise_signal(signal.SIGINT))
+    assert cli.main(["campaign", "matrix"]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Any
 
 import torch
@@ -114,3 +116,28 @@ def exits(x: torch.Tensor) -> torch.Tensor:
 def exits_inputs(device: str) -> tuple[torch.Tensor]:
     """Ends the process instead of making arguments."""
     raise SystemExit(0)
+
+
+def gives_up(x: torch.Tensor) -> torch.Tensor:
+    """Ends the process when it is called."""
+    sys.exit(3)
+
+
+gives_up_inputs = branches_inputs
+
+
+def is_stopped(x: torch.Tensor) -> torch.Tensor:
+    """Somebody presses Ctrl-C while it runs."""
+    signal.raise_signal(signal.SIGINT)
+    return x
+
+
+is_stopped_inputs = branches_inputs
+
+
+def takes_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Its inputs are too few."""
+    return x + y
+
+
+takes_two_inputs = branches_inputs
