@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from cgverify.fuzzing.arguments import make_inputs, make_values
+from cgverify.fuzzing.arguments import DTYPES, make_inputs, make_values
 from cgverify.fuzzing.changes import decide_share, overlaps_itself, values_like, weights_of
 from cgverify.fuzzing.program import (
     Backward,
@@ -31,7 +31,7 @@ from cgverify.fuzzing.program import (
 from cgverify.fuzzing.records import CallRecord, Record, Side, first_line
 from cgverify.fuzzing.resolution import Resolved
 from cgverify.fuzzing.snapshots import relate, take_snapshots
-from cgverify.fuzzing.surroundings import in_capture, in_thread, on_stream
+from cgverify.fuzzing.surroundings import in_autocast, in_capture, in_thread, on_stream
 from cgverify.fuzzing.values import TensorType, ValueType
 
 import torch
@@ -145,16 +145,17 @@ class Caller:
 
     def _invoke(self, event: Call) -> Any:
         """Call the function where and how the event says."""
+        subject = in_autocast(DTYPES[event.autocast], self.subject) if event.autocast else self.subject
         with torch.no_grad() if event.quiet else nullcontext():
             if event.captured and self.record.calls[1:] and self.resolved.may_be_captured:
                 self.graphs.append(torch.cuda.CUDAGraph())
-                return in_capture(self.graphs[-1], self.subject, self.inputs)
+                return in_capture(self.graphs[-1], subject, self.inputs)
             if event.thread:
-                return in_thread(self.subject, self.inputs)
+                return in_thread(subject, self.inputs)
             if self.stream:
                 stream = self.streams.setdefault(self.stream, torch.cuda.Stream())
-                return on_stream(stream, self.subject, self.inputs)
-            return self.subject(*self.inputs)
+                return on_stream(stream, subject, self.inputs)
+            return subject(*self.inputs)
 
     def _differentiable(self, results: list[Any]) -> list[torch.Tensor]:
         """Return the results to start backward from: computed ones that the program's types call differentiable.

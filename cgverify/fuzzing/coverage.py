@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cgverify.fuzzing.choices import Choices, read_choices
-from cgverify.fuzzing.program import Program
+from cgverify.fuzzing.program import Call, Program
 
 import msgspec
 
@@ -83,6 +83,8 @@ def find_features(choices: Choices) -> Iterator[str]:
     program = choices.program
     for event in program.history:
         yield f"history {type(event).__name__.lower()}"
+        if isinstance(event, Call) and event.autocast:
+            yield "autocast"
     if None in program.outputs:
         yield "None as output"
     made = [origin for origin in choices.outputs if origin is not None]

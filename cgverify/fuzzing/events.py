@@ -22,12 +22,14 @@ class Call(Plain, frozen=True, tag="call", tag_field="do"):
         thread: in another thread.
         captured: inside a capture of the caller's own, which is then launched; not the first call, and not where the
             program itself cannot be captured.
+        autocast: in `torch.autocast` on the device, with this dtype. It has no effect on a trace built directly.
     """
 
     seeds: tuple[int, ...] = ()
     quiet: bool = False
     thread: bool = False
     captured: bool = False
+    autocast: Literal["bf16", "f16"] | None = None
 
 
 class Reseed(Plain, frozen=True, tag="reseed", tag_field="do"):
@@ -138,6 +140,18 @@ Event = (
     | Backward
 )
 History = tuple[Event, ...]
+
+
+def has_autocast(history: History) -> bool:
+    """Whether some call is made in autocast."""
+    return any(isinstance(event, Call) and event.autocast for event in history)
+
+
+def without_autocast(history: History) -> History:
+    """Return the same history with no call in autocast."""
+    plain = (msgspec.structs.replace(e, autocast=None) if isinstance(e, Call) else e for e in history)
+    return tuple(plain)
+
 
 PLAIN_HISTORY: History = (Call((1,)), Call((2,)), Call((3,)), Call((4,)))
 """Un-graphed, capture, replay, replay, with new values each: the fewest calls that show a replay twice."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from cgverify.fuzzing.program import (
     Backward,
     Call,
@@ -21,6 +23,7 @@ from cgverify.fuzzing.program import (
     Write,
 )
 
+import msgspec
 from hypothesis import strategies as st
 
 MIN_CALLS = 4
@@ -47,13 +50,16 @@ _BETWEEN: st.SearchStrategy[Event] = st.one_of(
 )
 
 _IN_TRAINING = st.one_of(*[_BACKWARD] * 3, _BETWEEN)
+_AUTOCAST: st.SearchStrategy[Literal["bf16", "f16"] | None] = st.sampled_from((None, None, None, None, "bf16", "f16"))
+_MOSTLY = st.sampled_from((False, True, True, True))
 
 
 @st.composite
 def histories(draw: st.DrawFn, *, max_calls: int = 7, training: bool = False) -> History:
     """Draw a history of at least four calls, most with new values, and at most one event before each call.
 
-    `training`: with more backwards between the calls; those left are run at the end, after several forwards.
+    `training`: with more backwards between the calls, of which those left are run at the end, after several forwards;
+    and in some histories most calls are made in autocast, which only `thunder.jit` looks at.
     """
     events: list[Event] = []
     rounds = draw(st.lists(st.integers(0, 9), min_size=MIN_CALLS, max_size=max_calls))
@@ -65,7 +71,14 @@ def histories(draw: st.DrawFn, *, max_calls: int = 7, training: bool = False) ->
             same = same or isinstance(events[-1], Feed)
         seeds = () if same and number else (1,) if kind == 3 else (number + 1,)
         events.append(draw(_odd_calls(seeds)) if kind == 9 else Call(seeds))
-    return tuple(events)
+    dtype = draw(_AUTOCAST) if training else None
+    if dtype is None:
+        return tuple(events)
+    return tuple(_in_autocast(event, dtype) if draw(_MOSTLY) else event for event in events)
+
+
+def _in_autocast(event: Event, dtype: Literal["bf16", "f16"]) -> Event:
+    return msgspec.structs.replace(event, autocast=dtype) if isinstance(event, Call) else event
 
 
 def _odd_calls(seeds: tuple[int, ...]) -> st.SearchStrategy[Call]:

@@ -24,9 +24,9 @@ from cgverify.fuzzing.program import (
     Stream,
 )
 from cgverify.fuzzing.resolution import Resolved
-from cgverify.fuzzing.surroundings import in_capture, in_thread, on_stream
+from cgverify.fuzzing.surroundings import in_autocast, in_capture, in_thread, on_stream
 from cgverify.fuzzing.value_source import render_tensor
-from cgverify.fuzzing.values import TensorType
+from cgverify.fuzzing.values import TORCH_DTYPES, TensorType
 
 
 class HistoryWriter:
@@ -140,15 +140,18 @@ class HistoryWriter:
         """Write the call itself, where and how the event says."""
         passed = ", ".join(name for n, name in enumerate(self.names) if n not in self.owned)
         lines: list[str] = []
-        call = f"function({passed})"
+        function = "function"
+        if event.autocast:
+            function = f"{self._helper(in_autocast)}({TORCH_DTYPES[event.autocast]}, function)"
+        call = f"{function}({passed})"
         if event.captured and number > 0 and self.resolved.may_be_captured:
             lines.append(f"graph{number} = torch.cuda.CUDAGraph()")
-            call = f"{self._helper(in_capture)}(graph{number}, function, [{passed}])"
+            call = f"{self._helper(in_capture)}(graph{number}, {function}, [{passed}])"
         elif event.thread:
-            call = f"{self._helper(in_thread)}(function, [{passed}])"
+            call = f"{self._helper(in_thread)}({function}, [{passed}])"
         elif self.stream:
             lines += self._once(f"stream{self.stream}", "torch.cuda.Stream()")
-            call = f"{self._helper(on_stream)}(stream{self.stream}, function, [{passed}])"
+            call = f"{self._helper(on_stream)}(stream{self.stream}, {function}, [{passed}])"
         if event.quiet:
             return [*lines, "with torch.no_grad():", f"    r{number} = {call}"]
         return [*lines, f"r{number} = {call}"]
@@ -217,8 +220,8 @@ def _plain_source(function: Callable[..., Any]) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.returns = None
-            for argument in node.args.args:
-                argument.annotation = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.body = [

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cgverify.fuzzing.choices import Choices, encode_choices, read_choices, without_input, without_step
-from cgverify.fuzzing.program import PLAIN_HISTORY, Call, Input, Program, Step
+from cgverify.fuzzing.program import PLAIN_HISTORY, Call, Event, Input, Program, Step
 
 import msgspec
 
@@ -64,7 +64,8 @@ def measure(program: Program) -> tuple[Any, ...]:
     params = sum(len(step.params) for step in program.steps)
     args = sum(sum(abs(arg) for arg in step.args) for step in program.steps)
     nones = sum(output is None for output in program.outputs)
-    events = len(program.history), sum(not isinstance(event, Call) for event in program.history)
+    odd_calls = sum(len(_oddities(event)) for event in program.history)
+    events = len(program.history), sum(not isinstance(event, Call) for event in program.history), odd_calls
     outputs = len(program.outputs), nones
     return len(program.steps), len(inputs), outputs, events, oddities, dtypes, values, params, elements, args
 
@@ -106,6 +107,19 @@ def _shorter_histories(program: Program) -> Iterator[Program]:
         yield msgspec.structs.replace(program, history=shorter)
     for position in reversed(range(len(history))):
         yield msgspec.structs.replace(program, history=(*history[:position], *history[position + 1 :]))
+    for position, event in enumerate(history):
+        for name, plain in _oddities(event).items():
+            plainer = msgspec.structs.replace(event, **{name: plain})
+            yield msgspec.structs.replace(program, history=(*history[:position], plainer, *history[position + 1 :]))
+
+
+def _oddities(event: Event) -> dict[str, Any]:
+    """Return what is special about where and how a call is made, and what each would plainly be."""
+    if not isinstance(event, Call):
+        return {}
+    plain = Call()
+    names = ("quiet", "thread", "captured", "autocast")
+    return {name: getattr(plain, name) for name in names if getattr(event, name) != getattr(plain, name)}
 
 
 def _plainer_inputs(choices: Choices) -> Iterator[Program]:

@@ -1,7 +1,8 @@
-"""Where a call is made: on which stream, in which thread, inside a capture of the caller's own, without gradients.
+"""Where a call is made: on which stream, in which thread, inside a capture of the caller's own, without gradients,
+in autocast.
 
-A script that reproduces a failure contains :func:`on_stream`, :func:`in_thread` and :func:`in_capture` as they stand
-here, so they need torch and the emulation only.
+A script that reproduces a failure contains :func:`on_stream`, :func:`in_thread`, :func:`in_capture` and
+:func:`in_autocast` as they stand here, so they need torch and the emulation only.
 """
 
 from __future__ import annotations
@@ -47,6 +48,16 @@ def in_thread(function: Any, inputs: Any) -> Any:
     if error is not None:
         raise error
     return results
+
+
+def in_autocast(dtype: Any, function: Any) -> Any:
+    """Return a function that calls with autocast on for the device, in whichever thread it is called."""
+
+    def call(*inputs: Any) -> Any:
+        with torch.autocast("cuda", dtype=dtype):
+            return function(*inputs)
+
+    return call
 
 
 def in_capture(graph: Any, function: Any, inputs: Any) -> Any:

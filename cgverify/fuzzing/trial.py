@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from cgverify.diagnostics import VerificationError
+from cgverify.emulation import EmulatedCUDA
 from cgverify.fuzzing.anchor import look_up, widen
 from cgverify.fuzzing.comparison import Difference, compare_records, is_near
 from cgverify.fuzzing.devices import find_damage
+from cgverify.fuzzing.events import has_autocast, without_autocast
 from cgverify.fuzzing.execution import Record, first_line, run_history
 from cgverify.fuzzing.invariants import (
     BaseFault,
@@ -84,8 +86,7 @@ class Trial:
     def __init__(self, resolved: Resolved, history: History, path: Path, form: Form) -> None:
         self.resolved, self.history, self.path, self.form = resolved, history, path, form
         self.trace = build(resolved, form) if path == "direct" else None
-        self.side = jit_side(resolved)[0] if self.trace is None else direct_side(resolved, form, self.trace)
-        self.reference = run_history(self.side, resolved, history)
+        self.reference = self._run_reference(history, self.trace)
 
     def judge_target(self, transform: Any) -> Verdict:
         """Judge the transform against Thunder without graphs."""
@@ -104,22 +105,38 @@ class Trial:
     def judge_base(self) -> Verdict:
         """Judge Thunder without graphs against eager PyTorch."""
         resolved = self.resolved
-        eager = run_history(eager_side(resolved, self.path), resolved, self.history)
+        history, reference = self.history, self.reference
+        if has_autocast(history) and (self.path == "direct" or EmulatedCUDA.current()):
+            # A trace built directly knows no autocast, nor does the emulation's eager PyTorch: compare without.
+            history = without_autocast(history)
+            reference = self._run_reference(history)
+        exact = resolved.exact and not has_autocast(history)  # what is cast to fewer bits is exact no longer
+        eager = run_history(eager_side(resolved, self.path), resolved, history)
         if eager.calls and eager.calls[0].error:
             return Verdict("incomparable", evidence=f"eager PyTorch raises {eager.calls[0].error}")
         if self.path == "direct":
             eager.gradients.clear()  # a trace built directly has no backward
-        facts = _facts(resolved, self.reference, 0)
-        differences = list(compare_records(eager, self.reference, metadata=False))
+        facts = _facts(resolved, reference, 0)
+        differences = list(compare_records(eager, reference, metadata=False))
         if not differences:
-            return Verdict("ok", tier="T2" if resolved.exact else "T1", facts=facts)
+            return Verdict("ok", tier="T2" if exact else "T1", facts=facts)
         widened = widen(resolved)
-        anchor = run_history(eager_side(widened, self.path), widened, self.history)
+        anchor = run_history(eager_side(widened, self.path), widened, history)
         for difference in differences:
-            if resolved.exact or not is_near(difference, lambda d: look_up(anchor, d)):
+            if exact or not is_near(difference, lambda d: look_up(anchor, d)):
                 evidence = f"Thunder without graphs, against eager: {difference.evidence}"
                 return Verdict("fail", BaseFault.name, difference.call, evidence, facts=facts)
         return Verdict("ok", tier="T3", facts=facts)
+
+    def _run_reference(self, history: History, trace: TraceCtx | None = None) -> Record:
+        """Run Thunder without graphs, compiled anew, so that it uses nothing that a target could have damaged.
+
+        `trace` is what to run on the direct path; None for one that is built anew too.
+        """
+        resolved, form = self.resolved, self.form
+        direct = self.path == "direct"
+        side = direct_side(resolved, form, trace or build(resolved, form)) if direct else jit_side(resolved)[0]
+        return run_history(side, resolved, history)
 
     def _run_target(self, transform: Any) -> tuple[Record, int]:
         """Run the history with the transform; return its record and the number of its regions."""
@@ -143,7 +160,7 @@ class Trial:
 
         In a process that the target has damaged it could not, and that is the target's doing.
         """
-        again = self.reference if find_damage() else run_history(self.side, self.resolved, self.history)
+        again = self.reference if find_damage() else self._run_reference(self.history)
         if next(compare_records(self.reference, again), None) is not None:
             evidence = "Thunder without graphs differs from itself when run again"
             return Verdict("incomparable", evidence=evidence, facts=facts)

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from cgverify.fuzzing.findings import Effort, failure_key
 from cgverify.fuzzing.oracles import check
 from cgverify.fuzzing.outcome import Outcome
-from cgverify.fuzzing.program import Program, load_program
+from cgverify.fuzzing.program import Call, Program, load_program
 from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.reduce import measure, reduce_program
 from cgverify.fuzzing.resolution import resolve_program
@@ -104,6 +105,20 @@ def test_same_campaign_same_programs(tmp_path: Path) -> None:
     other = run_shard(tmp_path, target="cgverify", name="structure", programs=30, campaign="another")
     assert one.hashes == two.hashes != other.hashes
     assert derive_seed("gate", "eager", 1, 0) != derive_seed("gate", "eager", 2, 0)
+
+
+@pytest.mark.parametrize("kept", [{}, {"autocast": "f16"}, {"thread": True, "quiet": True}])
+def test_reduction_makes_calls_plain(kept: dict[str, Any]) -> None:
+    """Of what is special about a call, only what the failure needs is left."""
+    odd = Call((1,), quiet=True, thread=True, captured=True, autocast="f16")
+    big = Program(inputs=PROGRAMS["double"].inputs, history=(odd, odd, odd))
+
+    def fails(program: Program) -> bool:
+        calls = [event for event in program.history if isinstance(event, Call)]
+        return any(all(getattr(call, name) == value for name, value in kept.items()) for call in calls)
+
+    small = reduce_program(big, fails)
+    assert small.history == (Call((1,), **kept),)
 
 
 def test_reduction_keeps_the_failure() -> None:

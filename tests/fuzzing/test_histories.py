@@ -32,7 +32,7 @@ from cgverify.fuzzing.program import (
 from cgverify.fuzzing.rendering import render_source
 from cgverify.fuzzing.reproducer import LOOK
 from cgverify.fuzzing.resolution import resolve_program
-from cgverify.fuzzing.sides import eager_side
+from cgverify.fuzzing.sides import eager_side, jit_side
 from cgverify.fuzzing.strategies import programs
 
 import pytest
@@ -147,6 +147,35 @@ def test_a_caller_that_forgets() -> None:
         with_history(TRAINED, Call((1,)), Call((2,)), Forget(), Call((3,)), Backward(0), Forget(), Call((4,)))
     )
     assert {call for call, _, _ in record.held} == {1, 2, 3}
+
+
+def test_calls_in_autocast() -> None:
+    """Thunder casts in the calls in autocast and in no other, wherever they are made; each kind of call is an entry."""
+    inputs = (Input(shape=(2, 3)), Input(shape=(3, 3), role="parameter"))
+    history = (
+        Call((1,)),
+        Call((2,), autocast="bf16"),
+        Call((3,), thread=True, autocast="bf16"),
+        Stream(1),
+        Call((4,), autocast="f16"),
+        Call((5,), captured=True, autocast="f16"),
+        Stream(0),
+        Call((6,)),
+    )
+    program = Program(inputs=inputs, steps=(Step("linear", (0, 1)),), outputs=(-1,), history=history)
+    _assert_same(program)
+    resolved = resolve_program(program)
+    with EmulatedCUDA():
+        side, _ = jit_side(resolved)
+        record = run_history(side, resolved, history)
+    names = {None: torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+    calls = [event for event in history if isinstance(event, Call)]
+    assert [call.results[0].dtype for call in record.calls] == [str(names[call.autocast]) for call in calls]
+    script = "\n".join(HistoryWriter(resolved, "program", None).write(history))
+    assert "r1 = in_autocast(torch.bfloat16, function)(x0)" in script
+    assert "r2 = in_thread(in_autocast(torch.bfloat16, function), [x0])" in script
+    assert "r3 = on_stream(stream1, in_autocast(torch.float16, function), [x0])" in script
+    assert "r4 = in_capture(graph4, in_autocast(torch.float16, function), [x0])" in script
 
 
 def test_memory_is_poisoned() -> None:

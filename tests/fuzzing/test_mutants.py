@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 from cgverify import CUDAGraphTransform, verify
@@ -132,3 +133,15 @@ def test_what_a_mutant_replaces_exists_and_comes_back() -> None:
         with planted(plants):
             assert [getattr(target, name) for target, name, _ in plants] != right or not plants
         assert [getattr(target, name) for target, name, _ in plants] == right
+
+
+def test_what_a_mutant_puts_in_place_is_called_like_what_was_there() -> None:
+    """A stand-in takes as many arguments as the right function, so that a mutant shows its fault and no TypeError."""
+    for mutant in MUTANTS:
+        for target, name, wrong in (*mutant.in_rewrite, *mutant.in_call):
+            right = getattr(target, name)
+            if inspect.isfunction(right) and inspect.isfunction(wrong):
+                taken = inspect.signature(right).parameters.values()
+                named = {p.name: None for p in taken if p.kind is p.KEYWORD_ONLY}
+                given = [None for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD]
+                inspect.signature(wrong).bind(*given, **named)

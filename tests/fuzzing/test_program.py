@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 
-@given(program=programs())
+@given(program=programs(gradients=True))
 @settings(max_examples=100, deadline=None, database=None)
 def test_round_trip(program: Program) -> None:
     """Encoding and decoding gives the same program, history included."""

@@ -21,13 +21,13 @@ _capture = Pool.capture
 _give_up = GraphedRegion._give_up
 
 
-def _capture_that_waits(pool: Pool, body: Callable[..., Tensors], buffers: Tensors) -> Any:
+def _capture_that_waits(pool: Pool, body: Callable[..., Tensors], buffers: Tensors, needs: int = 0) -> Any:
     def waiting(*args: torch.Tensor) -> Tensors:
         results = body(*args)
         torch.cuda.synchronize()
         return results
 
-    return _capture(pool, waiting, buffers)
+    return _capture(pool, waiting, buffers, needs)
 
 
 class WaitsInCapture(Mutant):

@@ -31,7 +31,7 @@ class ReadMovedPastWrite(Mutant):
     faults = ("A15", "G07")
     code = "CG402"
     shows = "static"
-    in_rewrite = ((driver, "compute_aliases", lambda view, found: _NoAliases()),)
+    in_rewrite = ((driver, "compute_aliases", lambda *args, **options: _NoAliases()),)
 
 
 def _by(rank: Rank) -> Plants:

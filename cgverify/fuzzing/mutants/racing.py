@@ -78,11 +78,11 @@ class ReplayIsNotAwaited(Mutant):
     in_call = ((region_module, "CapturedGraph", _WaitsForTheCaller),)
 
 
-def _capture_in_tf32(pool: Pool, body: Any, buffers: Tensors) -> Any:
+def _capture_in_tf32(pool: Pool, body: Any, buffers: Tensors, needs: int = 0) -> Any:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
-        return _capture(pool, body, buffers)
+        return _capture(pool, body, buffers, needs)
     finally:
         torch.set_float32_matmul_precision(before)
 
