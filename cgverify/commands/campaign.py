@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,9 @@ DEFAULT = ("equivalence", "eager", "gradients", "end-to-end")
 
 MAX_JOBS = 256
 """Jobs that GitHub allows in one matrix."""
+
+MISSING = 3
+"""Exit code of a merge that lacks parts."""
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The campaign's folder.")]
 
@@ -145,12 +149,22 @@ def merge(
     into: Annotated[Path, typer.Option(help="The folder that gets all parts, and merged.json.")],
     json_file: JsonOption = None,
 ) -> int:
-    """Add up folders of one campaign, in any order and as often as you like: 0 nothing fails, 1 something does."""
+    """Add up folders of one campaign, in any order and as often as you like.
+
+    Exit code 0: nothing fails; 1: something does; 3: nothing fails, but parts are missing.
+    """
     from cgverify.fuzzing.campaign import CampaignError
     from cgverify.fuzzing.campaign_folder import merge_folders
+    from cgverify.fuzzing.campaign_summary import describe_gaps
 
     with one_line_errors(CampaignError):
-        return _report(merge_folders(folders, into), json_file, write=True)
+        merged = merge_folders(folders, into)
+        code = _report(merged, json_file, write=True)
+        gaps = merged.find_gaps()
+    if not gaps:
+        return code
+    print(f"missing: {describe_gaps(gaps)}; merge the folders that have them too, or run them", file=sys.stderr)
+    return code or MISSING
 
 
 @app.command()

@@ -12,9 +12,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from cgverify.fuzzing.campaign import PART, Campaign, CampaignError, Merged, Part, Unit
 from cgverify.fuzzing.campaign_merging import encode_part, merge_parts
@@ -78,9 +80,9 @@ class CampaignFolder:
         """Return every part on disk, doubled ones too.
 
         Raises:
-            CampaignError: a file is not what its name says.
+            CampaignError: a file is not what its name says, or no part's at all.
         """
-        return [self._read(file) for file in sorted((self.path / "parts").glob("*.json"))]
+        return [self._read(file) for file, _, _ in self._find_parts()]
 
     def write(self, part: Part) -> None:
         """Write a part, all of it or nothing."""
@@ -92,7 +94,7 @@ class CampaignFolder:
     def recovered(self) -> list[Recovered]:
         """Return every example that was running when something died, and what came of running it again."""
         files = sorted((self.path / "recovered").glob("*.json"))
-        return [msgspec.json.decode(file.read_bytes(), type=Recovered) for file in files]
+        return [_decode(file, Recovered, "nothing but a count depends on it") for file in files]
 
     def write_recovered(self, entry: Recovered) -> None:
         """Write down at once that an example was run again."""
@@ -107,10 +109,14 @@ class CampaignFolder:
         """Return the parts that a shard still has to run, in order; none if its time is used up."""
         return self._find_missing(shard, self._find_done())
 
+    def find_gaps(self) -> list[Unit]:
+        """Return the parts that all shards still have to run, in order."""
+        done = self._find_done()
+        return [unit for shard in range(self.campaign.shards) for unit in self._find_missing(shard, done)]
+
     def find_open(self) -> list[int]:
         """Return the shards that have something left to run."""
-        done = self._find_done()
-        return [shard for shard in range(self.campaign.shards) if self._find_missing(shard, done)]
+        return sorted({unit.shard for unit in self.find_gaps()})
 
     def count_done(self) -> int:
         """Return how many parts are done."""
@@ -138,11 +144,17 @@ class CampaignFolder:
     def _find_done(self) -> dict[Unit, bool]:
         """Return the units that have a file, and whether it was cut short, by the files' names alone."""
         done: dict[Unit, bool] = {}
-        for file in (self.path / "parts").glob("*.json"):
-            name, shard, number, extent, _ = file.stem.split(".")
-            unit = Unit(name, int(shard), int(number))
-            done[unit] = done.get(unit, True) and extent == "cut"
+        for _, unit, is_cut in self._find_parts():
+            done[unit] = done.get(unit, True) and is_cut
         return done
+
+    def _find_parts(self) -> list[tuple[Path, Unit, bool]]:
+        """Return the files of parts in order, with what their names say: the unit, and whether it was cut short."""
+        folder = self.path / "parts"
+        found = [(file, _NAME.fullmatch(file.name)) for file in sorted(folder.glob("*.json"))]
+        if strangers := [file.name for file, name in found if name is None]:
+            raise CampaignError(f"{folder} holds what is no part of a campaign: {', '.join(strangers)}; move it away")
+        return [(file, Unit(n[1], int(n[2]), int(n[3])), n[4] == "cut") for file, n in found if n is not None]
 
     @contextmanager
     def claim(self, shard: int) -> Iterator[bool]:
@@ -156,13 +168,7 @@ class CampaignFolder:
             os.close(file)
 
     def _read(self, file: Path) -> Part:
-        content = file.read_bytes()
-        try:
-            if file.stem.rpartition(".")[2] == _digest(content):
-                return msgspec.json.decode(content, type=Part)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-        raise CampaignError(f"{file} is damaged: delete it, and `cgverify campaign run` makes it again")
+        return _decode(file, Part, "`cgverify campaign run` makes it again")
 
 
 def merge_folders(folders: list[Path], into: Path) -> CampaignFolder:
@@ -184,6 +190,23 @@ def merge_folders(folders: list[Path], into: Path) -> CampaignFolder:
         for entry in folder.recovered():
             merged.write_recovered(entry)
     return merged
+
+
+_NAME = re.compile(r"([a-z-]+)\.(\d{4,})\.(\d{4,})\.(cut|whole)\.[0-9a-f]{16}\.json")
+"""What the files of parts are called: property, shard, part, extent, digest."""
+
+_Kind = TypeVar("_Kind")
+
+
+def _decode(file: Path, kind: type[_Kind], remedy: str) -> _Kind:
+    """Read a file whose name ends with the digest of its content; raise CampaignError where it does not."""
+    try:
+        content = file.read_bytes()
+        if file.stem.rpartition(".")[2] == _digest(content):
+            return msgspec.json.decode(content, type=kind)
+    except (OSError, msgspec.DecodeError, RecursionError):
+        pass
+    raise CampaignError(f"{file} is damaged: delete it; {remedy}")
 
 
 def _digest(content: bytes) -> str:

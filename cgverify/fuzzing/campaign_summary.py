@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cgverify.fuzzing.campaign import Found, Merged
+from cgverify.fuzzing.campaign import Found, Merged, Unit
 from cgverify.fuzzing.campaign_folder import write_whole
 from cgverify.fuzzing.summary import find_vacuity, render_summary
 
 import msgspec
 
 MERGED = "merged.json"
+
+MAX_NAMED = 20
+"""Shards that a line names."""
 
 
 def write_merged(merged: Merged, folder: Path) -> None:
@@ -40,6 +43,15 @@ def render_merged(merged: Merged, folder: Path) -> Iterator[str]:
     outcomes = list(_outcomes(merged, folder))
     yield from render_summary(outcomes, graphs=campaign.target != "none")
     yield from (f"FAILED: two runs of {unit} disagree; something is not deterministic" for unit in totals.conflicts)
+
+
+def describe_gaps(gaps: Sequence[Unit]) -> str:
+    """Return parts that are missing in a few words: how many of which shards."""
+    shards = sorted({unit.shard for unit in gaps})
+    named = ", ".join(map(str, shards[:MAX_NAMED])) + (", ..." if len(shards) > MAX_NAMED else "")
+    return (
+        f"{len(gaps)} {'part' if len(gaps) == 1 else 'parts'}, of {'shard' if len(shards) == 1 else 'shards'} {named}"
+    )
 
 
 def has_failed(merged: Merged) -> bool:

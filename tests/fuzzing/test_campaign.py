@@ -127,6 +127,45 @@ def test_folders_merge_in_any_order(tmp_path: Path) -> None:
     assert merge_folders([tmp_path / "back"], tmp_path / "back").merge() == back
 
 
+def test_merge_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A merge that lacks parts adds up the others, names the shards, and ends with a code of its own."""
+    one, two = (CampaignFolder.create(tmp_path / name, PLAN) for name in "ab")
+    for unit in one.find_gaps():
+        (one if unit.shard else two).write(make_part(unit))
+    command = ["campaign", "merge", "--into", str(tmp_path / "all"), str(one.path)]
+    assert main(command) == 3
+    shown = capsys.readouterr()
+    assert "6 of 9 parts, 30 of 1000 programs" in shown.out
+    assert shown.err == "missing: 3 parts, of shard 0; merge the folders that have them too, or run them\n"
+    assert main([*command, str(two.path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "command"),
+    [
+        ("parts/notes.json", "no part of a campaign: notes.json; move it away", "merge --into {}/all {}"),
+        ("parts/notes.json", "no part of a campaign: notes.json; move it away", "run {} --name test --shard 0"),
+        ("parts/eager.x.0000.whole.0123456789abcdef.json", "no part of a campaign: eager.x.0000", "status {}"),
+        ("parts/eager.0000.0000.whole.0123456789abcdef.json", "is damaged: delete it", "merge --into {}/all {}"),
+        ("recovered/0123456789abcdef.json", "is damaged: delete it", "status {}"),
+    ],
+)
+def test_strange_files_are_named(
+    name: str, said: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is no part's, or not what its name says, is refused in one line by the command that meets it."""
+    plan = Campaign(name="test", properties={"equivalence": 6, "eager": 2, "gradients": 1, "end-to-end": 1}, programs=1)
+    file = CampaignFolder.create(tmp_path, plan).path / name
+    file.parent.mkdir()
+    file.write_text("{}", encoding="utf-8")
+    options = ["--programs", "1", "--device", "emulated"] if command.startswith("run") else []
+    assert main(["campaign", *command.replace("{}", str(tmp_path)).split(), *options]) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.err.count("\n") == 1
+
+
 def test_merged_is_written_at_once(tmp_path: Path) -> None:
     """Whoever reads `merged.json` while another shard's job writes it reads all that was there."""
     folder = CampaignFolder.create(tmp_path, PLAN)
