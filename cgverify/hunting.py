@@ -12,14 +12,13 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from multiprocessing import get_context
+from functools import lru_cache, partial
 from pathlib import Path
 
 from cgverify.fuzzing.devices import DeviceName, choose_device
+from cgverify.fuzzing.invariants import Crash
 from cgverify.fuzzing.mutants import MUTANTS, Mutant
 from cgverify.fuzzing.oracles import check
 from cgverify.fuzzing.program import Program, load_program
@@ -31,6 +30,7 @@ from cgverify.fuzzing.strategies import programs
 from cgverify.fuzzing.targets import Target, find_target
 from cgverify.fuzzing.tracing import build_trace
 from cgverify.fuzzing.verdict import Verdict
+from cgverify.fuzzing.workers import call_each
 from cgverify.verifier import verify
 
 import hypothesis
@@ -116,7 +116,8 @@ def hunt_all(
     Args:
         effort: for each.
         device: `auto`, `emulated` or `cuda`.
-        jobs: processes; with one, all happens in this one.
+        jobs: processes; with one, all happens in this one. With more, a mutant that ends its process twice is caught as
+            a `crash`, and the others go on.
         tell: is told of each hunt at its end.
     """
     where = choose_device(device)
@@ -134,9 +135,8 @@ def _hunt_each(wanted: list[type[Mutant]], effort: Effort, device: DeviceName, j
     if jobs == 1:
         yield from (hunt_mutant(name, effort, device) for name in names)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        hunts = [pool.submit(_hunt_alone, name, effort, device) for name in names]
-        yield from (hunt.result() for hunt in as_completed(hunts))
+    for name, hunt in call_each(partial(_hunt_alone, effort=effort, device=device), names, jobs):
+        yield hunt or replace(_begin(name, device)[1], invariant=Crash.name)
 
 
 def _hunt_alone(name: str, effort: Effort, device: DeviceName) -> Hunt:
@@ -144,10 +144,14 @@ def _hunt_alone(name: str, effort: Effort, device: DeviceName) -> Hunt:
     return hunt_mutant(name, effort, device)
 
 
+def _begin(name: str, device: DeviceName) -> tuple[type[Mutant], Hunt]:
+    mutant = next(mutant for mutant in MUTANTS if mutant.__name__ == name)
+    return mutant, Hunt(name, mutant.faults, mutant.shows, mutant.shows != "gpu" or device == "cuda")
+
+
 def hunt_mutant(name: str, effort: Effort, device: DeviceName) -> Hunt:
     """Hunt the mutant called `name`."""
-    mutant = next(mutant for mutant in MUTANTS if mutant.__name__ == name)
-    hunt = Hunt(name, mutant.faults, mutant.shows, mutant.shows != "gpu" or device == "cuda")
+    mutant, hunt = _begin(name, device)
     with _quiet():
         if mutant.shows == "static":
             hunt = _hunt_in_traces(mutant, hunt, effort)

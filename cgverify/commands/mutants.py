@@ -105,7 +105,8 @@ def _print_hunt(hunt: Hunt) -> None:
         )
     if hunt.invariant:
         size = "" if hunt.size is None else f", {hunt.size} ops"
-        found.append(f"{hunt.invariant} after {hunt.programs} programs, {hunt.seconds:.1f} s{size}")
+        after = f"after {hunt.programs} programs, {hunt.seconds:.1f} s{size}" if hunt.programs else "of its process"
+        found.append(f"{hunt.invariant} {after}")
     elif hunt.programs:
         found.append(f"nothing in {hunt.programs} programs, {hunt.seconds:.1f} s")
     remark = f"  (kept program {hunt.kept})" if hunt.kept else "" if hunt.ok else "  missed"
@@ -122,7 +123,7 @@ def _print_rates(hunts: Sequence[Hunt], *, running: bool) -> None:
         there = [hunt for hunt in hunts if hunt.shows == place and hunt.possible]
         if there:
             print(f"running: {sum(bool(hunt.invariant) for hunt in there)} of {len(there)} faults that show {place}")
-    caught = [hunt for hunt in hunts if hunt.invariant]
+    caught = [hunt for hunt in hunts if hunt.invariant and hunt.programs]
     if caught:
         programs, seconds = median(hunt.programs for hunt in caught), median(hunt.seconds for hunt in caught)
         slowest = max(hunt.seconds for hunt in caught)

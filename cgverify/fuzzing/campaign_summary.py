@@ -49,9 +49,8 @@ def describe_gaps(gaps: Sequence[Unit]) -> str:
     """Return parts that are missing in a few words: how many of which shards."""
     shards = sorted({unit.shard for unit in gaps})
     named = ", ".join(map(str, shards[:MAX_NAMED])) + (", ..." if len(shards) > MAX_NAMED else "")
-    return (
-        f"{len(gaps)} {'part' if len(gaps) == 1 else 'parts'}, of {'shard' if len(shards) == 1 else 'shards'} {named}"
-    )
+    part, shard = "part" if len(gaps) == 1 else "parts", "shard" if len(shards) == 1 else "shards"
+    return f"{len(gaps)} {part}, of {shard} {named}"
 
 
 def has_failed(merged: Merged) -> bool:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from cgverify import hunting
+from cgverify.fuzzing.mutants import MUTANTS
 from cgverify.fuzzing.oracles import check
 from cgverify.fuzzing.targets import find_target
 from cgverify.hunting import Effort, Hunt, draw_batch, hunt_all, hunt_mutant
@@ -41,6 +43,20 @@ def test_a_hunt_is_the_same_in_other_processes() -> None:
     assert hunt_all(effort, jobs=2, tell=told.append) == alone
     assert {hunt.name for hunt in told} == {hunt.name for hunt in alone}
     assert all(hunt.shows == "static" and not hunt.programs for hunt in alone)
+
+
+def test_a_mutant_that_ends_its_process_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where processes die of a mutant, that mutant is caught as a crash, and the others are hunted."""
+    found = {mutant.__name__: Hunt(mutant.__name__, ("A01",), "emulated", True, "CG101") for mutant in MUTANTS}
+    dead = next(mutant.__name__ for mutant in MUTANTS if mutant.shows == "emulated")
+    monkeypatch.setattr(
+        hunting, "call_each", lambda function, names, jobs: ((n, None if n == dead else found[n]) for n in names)
+    )
+    hunts = {hunt.name: hunt for hunt in hunt_all(Effort(), "emulated", jobs=2)}
+    assert (hunts[dead].invariant, hunts[dead].ok) == ("crash", True)
+    assert {name: hunt for name, hunt in hunts.items() if name != dead} == {
+        name: hunt for name, hunt in found.items() if name != dead
+    }
 
 
 def test_the_unbroken_transform_is_not_caught() -> None:
