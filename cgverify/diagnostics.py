@@ -1,18 +1,36 @@
 """Diagnostics and reports: what a check found, where, with what evidence, and how to say it.
 
-Message shape: the first line says what is wrong in the trace's own names and stands alone; notes carry the evidence,
-each with a location where there is one; help says what to change.
+Message shape: the first line says what is wrong in the trace's own names and stands alone; why says what comes of it;
+notes carry the evidence, each with a location where there is one; help says what to change. A report as text explains
+the words it uses, for whoever reads one for the first time.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
 Format = Literal["text", "json", "github"]
 FORMATS: tuple[Format, ...] = ("text", "json", "github")
+
+
+WIDTH = 100
+"""Columns of a report as text; only the path of a source file may take more."""
+
+WORDS = {
+    "region": "a region is a group of ops that a transform made one call, such as a CUDA graph",
+    "body": "the body of a region is its ops",
+    "plan": "the plan of a region is what the transform declares about it",
+    "replay": "a replay runs a CUDA graph again, on the memory of its capture",
+    "warm-up": "a warm-up runs the ops before the capture, to get their kernels ready",
+    "backward trace": "the backward trace computes gradients from what the forward trace saves",
+}
+"""Words of messages that not everybody knows, each with what it means."""
 
 
 class Severity(Enum):
@@ -33,18 +51,30 @@ class Location:
         op: index of the bound symbol in that trace, None for the trace as a whole.
         text: the op as the trace prints it.
         source: `file:line` of the user's code, where known.
+        begins: for an op that stands for several, such as a region: `file:line` of the first of them, where known.
     """
 
     trace: str
     op: int | None = None
     text: str = ""
     source: str | None = None
+    begins: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The trace and the op's place in it: `computation:14`."""
+        return self.trace if self.op is None else f"{self.trace}:{self.op}"
 
     def render(self) -> str:
         """One line: `computation:14  t5 = CUDAGraph0(x, w)  [model.py:3]`."""
-        where = self.trace if self.op is None else f"{self.trace}:{self.op}"
-        parts = [where, self.text, f"[{self.source}]" if self.source else ""]
-        return "  ".join(part for part in parts if part)
+        return "  ".join(part for part in (self.place, self.text, self.users_line) if part)
+
+    @property
+    def users_line(self) -> str:
+        """`[model.py:3]`, or `[from model.py:3 on]` for several ops; empty where nobody knows."""
+        if self.source is not None:
+            return f"[{self.source}]"
+        return f"[from {self.begins} on]" if self.begins is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +97,7 @@ class Diagnostic:
         location: the guilty op.
         notes: the evidence.
         help: what to change; empty where there is nothing to say.
+        why: what comes of it; empty where the message says so itself.
     """
 
     code: str
@@ -76,16 +107,18 @@ class Diagnostic:
     location: Location
     notes: tuple[Note, ...] = ()
     help: str = ""
+    why: str = ""
 
     def render(self) -> str:
         """Several lines of text, in the shape described in this module's first paragraph."""
-        lines = [f"{self.severity.value}[{self.code}]: {self.message}", f"  at {self.location.render()}"]
+        lines = _wrap(f"{self.severity.value}[{self.code}]: ", self.message)
+        lines += _place("  at ", self.location)
+        lines += _wrap("  why: ", self.why)
         for note in self.notes:
-            where = f"  [{note.location.render()}]" if note.location else ""
-            lines.append(f"  note: {note.message}{where}")
-        if self.help:
-            lines.append(f"  help: {self.help}")
-        return "\n".join(lines)
+            lines += _wrap("  note: ", note.message)
+            if note.location is not None:
+                lines += _place("    at ", note.location)
+        return "\n".join([*lines, *_wrap("  help: ", self.help)])
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain JSON data."""
@@ -95,6 +128,7 @@ class Diagnostic:
             "severity": self.severity.value,
             "message": self.message,
             "location": _location_dict(self.location),
+            "why": self.why,
             "notes": [{"message": n.message, "location": _location_dict(n.location)} for n in self.notes],
             "help": self.help,
         }
@@ -104,13 +138,13 @@ class Diagnostic:
         level = {"error": "error", "warning": "warning", "note": "notice"}[self.severity.value]
         properties = [f"title={self.code} {self.name}"]
         places = (self.location, *(note.location for note in self.notes if note.location is not None))
-        source = next((place.source for place in places if place.source and ":" in place.source), None)
+        lines = (*(place.source for place in places), self.location.begins)
+        source = next((line for line in lines if line and ":" in line), None)
         if source is not None:
             path, _, line = source.rpartition(":")
             properties += [f"file={_escape_property(path)}", f"line={line}"]
-        body = "\n".join(
-            [self.message, *(f"note: {n.message}" for n in self.notes), *([f"help: {self.help}"] if self.help else [])]
-        )
+        told = [("why", self.why), *(("note", note.message) for note in self.notes), ("help", self.help)]
+        body = "\n".join([self.message, *(f"{what}: {text}" for what, text in told if text)])
         return f"::{level} {','.join(properties)}::{_escape_data(body)}"
 
 
@@ -143,13 +177,29 @@ class Report:
             ValueError: `format` is none of the three.
         """
         if format == "text":
-            return "\n".join([*(d.render() for d in self.diagnostics), self.summary()])
+            told = [d.render() for d in self._without_repeats()]
+            return "\n".join([*told, *self._explain_words(), self.summary()])
         if format == "json":
             found = {"subject": self.subject, "ok": self.ok, "diagnostics": [d.as_dict() for d in self.diagnostics]}
             return json.dumps(found, indent=2)
         if format == "github":
             return "\n".join(d.as_annotation() for d in self.diagnostics)
         raise ValueError(f"unknown report format {format!r}: choose one of {', '.join(FORMATS)}")
+
+    def _without_repeats(self) -> Iterator[Diagnostic]:
+        """The findings; only the first of each code says what comes of it."""
+        told: set[str] = set()
+        for found in self.diagnostics:
+            yield replace(found, why="") if found.code in told else found
+            told.add(found.code)
+
+    def _explain_words(self) -> list[str]:
+        """What places and words of the findings mean, in a paragraph."""
+        places = (d.location for d in self.diagnostics if d.location.op is not None)
+        told = [f"{at.place} is op {at.op}, counted from 0, of the trace `{at.trace}`" for at in (*places,)[:1]]
+        text = " ".join(_prose(self.diagnostics))
+        told += [meaning for word, meaning in WORDS.items() if re.search(rf"\b{word}", text)]
+        return _wrap("words: ", "; ".join(told))
 
     def summary(self) -> str:
         """One line: proved, or how many findings of each severity."""
@@ -176,10 +226,39 @@ class VerificationError(Exception):
         self.report = report
 
 
+def _prose(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
+    for found in diagnostics:
+        yield from (found.message, found.why, *(note.message for note in found.notes), found.help)
+
+
+def _wrap(prefix: str, text: str) -> list[str]:
+    """The text after its prefix, in lines that fit; none if there is no text."""
+    indent = " " * min(len(prefix), 8)
+    return (
+        textwrap.wrap(prefix + text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True)
+        if text
+        else []
+    )
+
+
+def _place(prefix: str, location: Location) -> list[str]:
+    """A location in lines that fit: the comment of an op is dropped first, then its end; a path has its own line."""
+    source = location.users_line
+    start = f"{prefix}{location.place}"
+    plain = location.text.partition("  # ")[0]
+    for text in (location.text, plain):
+        line = "  ".join(part for part in (start, text, source) if part)
+        if len(line) <= WIDTH:
+            return [line]
+    room = WIDTH - len(start) - 2
+    text = next((text for text in (location.text, plain) if len(text) <= room), f"{plain[: room - 1]}…")
+    return [f"{start}  {text}", *([f"{' ' * len(prefix)}{source}"] if source else [])]
+
+
 def _location_dict(location: Location | None) -> dict[str, Any] | None:
     if location is None:
         return None
-    return {"trace": location.trace, "op": location.op, "text": location.text, "source": location.source}
+    return {name: getattr(location, name) for name in ("trace", "op", "text", "source", "begins")}
 
 
 def _escape_data(text: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dis
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import cgverify  # noqa: F401  (makes Thunder importable)
@@ -36,13 +39,21 @@ class TraceBuilder:
 
     def op(self, identifier: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a symbol of the torch executor."""
-        with tracectx(self.trace):
+        with self._line():
             return torchex.ex.opmap[identifier](*args, **kwargs)
 
     def python(self, identifier: str, *args: Any) -> NumberProxy:
         """Calls a symbol of the python executor."""
-        with tracectx(self.trace):
+        with self._line():
             return pythonex.ex.opmap[identifier](*args)
+
+    @contextmanager
+    def _line(self) -> Iterator[None]:
+        """The trace, on the next line of a file: one op a line, from 1."""
+        line = len(self.trace.bound_symbols) - len(self.parameters) + 1
+        self.trace.set_current_source_location("model.py", dis.Positions(line, line, 0, 0))
+        with tracectx(self.trace):
+            yield
 
     def done(self, *results: Any) -> TraceCtx:
         """Ends the trace with `return results`."""

@@ -116,13 +116,12 @@ def check_static(forward: Subject, backward: Subject) -> Iterator[Diagnostic]:
             why = "nothing promises that it keeps its address"
             if maker is not None:
                 why = f"it stands where the last replay of one entry of `{maker.name}` left it"
-            message = f"`{region.name}` takes the saved value `{name}` as static, unguarded"
+            message = f"`{region.name}` reads the saved value `{name}` at a fixed address, which nothing compares"
             severity = Severity.ERROR if maker is None else rule.severity
-            help = "guard the address before each replay"
-            yield Diagnostic(rule.code, rule.name, severity, message, backward.at(region.op), (Note(why),), help)
+            help = "compare the address before each replay, and copy the value or capture again if it changed"
+            yield rule.diagnose(registry.Finding(message, backward.at(region.op), (Note(why),), help, severity))
 
 
 def _misfit(backward: Subject, op: Op, message: str, notes: tuple[Note, ...]) -> Diagnostic:
-    help = "rewrite forward and backward from the same pair of traces"
-    rule = registry.find("CG108")
-    return Diagnostic(rule.code, rule.name, Severity.ERROR, message, backward.at(op), notes, help)
+    help = "rewrite forward and backward trace from the pair that Thunder made together"
+    return registry.find("CG108").diagnose(registry.Finding(message, backward.at(op), notes, help))

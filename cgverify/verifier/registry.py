@@ -64,11 +64,23 @@ class Rule:
         """The docstring, cleaned."""
         return inspect.cleandoc(self.check.__doc__ or "")
 
+    @property
+    def why(self) -> str:
+        """What comes of the fault: the first sentence under "Why it is wrong", as a message says it."""
+        section = self.manual.split(f"{HEADINGS[1]}\n", 1)[-1].split("\n\n", 1)[0]
+        sentence = " ".join(section.split()).split(". ", 1)[0].rstrip(".")
+        return f"{sentence[:1].lower()}{sentence[1:]}"
+
+    def diagnose(self, found: Finding) -> Diagnostic:
+        """A finding as a diagnostic of this rule."""
+        severity = found.severity or self.severity
+        return Diagnostic(
+            self.code, self.name, severity, found.message, found.location, found.notes, found.help, self.why
+        )
+
     def run(self, subject: Subject) -> Iterable[Diagnostic]:
         """The rule's findings as diagnostics."""
-        for found in self.check(subject):
-            severity = found.severity or self.severity
-            yield Diagnostic(self.code, self.name, severity, found.message, found.location, found.notes, found.help)
+        return map(self.diagnose, self.check(subject))
 
 
 _RULES: dict[str, Rule] = {}

@@ -70,7 +70,7 @@ class _Sides:
         """An error with this code, or a warning that it is not proved."""
         if self.is_wrong:
             return _say(code, message, where, self.evidence)
-        help = "no fault is known: the two leaves have no common decomposition to compare"
+        help = "no fault is known: these two ops have no common decomposition to compare"
         return _say("CG504", message, where, self.evidence, help, Severity.WARNING)
 
     @property
@@ -162,7 +162,7 @@ def _leaf(step: Step) -> str:
 
 def _where(outcome: Outcome, step: Step, side: str) -> Location:
     place = locate(outcome.view, place_of(outcome, step))
-    return Location(f"{place.trace}{side}", place.op, place.text, place.source)
+    return replace(place, trace=f"{place.trace}{side}")
 
 
 def _return_of(view: TraceView) -> Location:
@@ -177,4 +177,4 @@ def _say(
     help: str = "",
     severity: Severity = Severity.ERROR,
 ) -> Diagnostic:
-    return Diagnostic(code, registry.find(code).name, severity, message, location, notes, help)
+    return registry.find(code).diagnose(registry.Finding(message, location, notes, help, severity))

@@ -6,7 +6,7 @@ Everything a rule needs is read from here. Facts are recomputed from the traces;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -226,7 +226,7 @@ class Subject:
     def was(self, op: Op) -> Location:
         """An op of the trace before."""
         place = locate(self.before, op)
-        return Location(f"{place.trace} (before)", place.op, place.text, place.source)
+        return replace(place, trace=f"{place.trace} (before)")
 
     def step(self, step: Step) -> Location:
         """A step of the trace after, wherever it stands."""
@@ -239,7 +239,7 @@ class Subject:
         if step.region is None:
             return self.was(step.op)
         place = self.inside(step.region, step.op)
-        return Location(f"{place.trace} (before)", place.op, place.text, place.source)
+        return replace(place, trace=f"{place.trace} (before)")
 
     def whole(self) -> Location:
         """The trace after as a whole."""

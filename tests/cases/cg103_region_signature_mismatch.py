@@ -83,3 +83,20 @@ def subsymbols_need_more_than_the_arguments() -> Pair:
     after = bare(before, 2, 4)
     call = after.bound_symbols[2]
     return before, edits.replaced(after, 2, call.from_bsym(args=call.args[:1]))
+
+
+@bad("CG103 computation:2")
+def single_result_bound() -> Pair:
+    """Results are bound as a list, even one."""
+    before = chain()
+    after = fuse(before, 2, 4)
+    site = next(edits.find_regions(after))
+    return before, edits.with_call(after, site, site.called, output=site.bsym.output[0])
+
+
+@bad("CG103 computation:2", "CG302 computation:2", "CG502 computation")
+def result_that_nothing_computes() -> Pair:
+    before = chain()
+    after = bare(before, 2, 4)
+    call = after.bound_symbols[2]
+    return before, edits.replaced(after, 2, call.from_bsym(subsymbols=call.subsymbols[:2]))

@@ -62,3 +62,12 @@ def plan_lists_other_ops() -> Pair:
     site = next(edits.find_regions(after))
     assert site.plan is not None
     return before, edits.with_plan(after, site, replace(site.plan, ops=(2, 4, 3)))
+
+
+@bad("CG104 computation:2")
+def plan_lists_fewer_ops() -> Pair:
+    before = chain()
+    after = fuse(before, 2, 4)
+    site = next(edits.find_regions(after))
+    assert site.plan is not None
+    return before, edits.with_plan(after, site, replace(site.plan, ops=(2, 3)))

@@ -47,3 +47,9 @@ def requires_grad_changed() -> Pair:
     before = chain()
     exp = before.bound_symbols[4]
     return before, edits.replaced(before, 4, exp.from_bsym(output=edits.like(exp.output, requires_grad=True)))
+
+
+@bad("CG108 computation:6")
+def returned_twice() -> Pair:
+    before = chain()
+    return before, edits.with_ops(before, [*before.bound_symbols, before.bound_symbols[-1]])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cgverify.fuzzing import edits
-from cgverify.verifier.contracts import CGVERIFY
+from cgverify.verifier.contracts import CGVERIFY, PURE_REWRITE
 from tests.builders import TraceBuilder
-from tests.cases.build import Pair, bad, fuse, good, good_under
+from tests.cases.build import Pair, bad, bare, fuse, good, good_under
 
+from thunder.core import prims
 from thunder.core.proxies import TensorProxy
 from thunder.core.trace import TraceCtx
 
@@ -51,3 +52,13 @@ def vouched_for() -> Pair:
     """What the user vouches for writes nothing that it does not show, and is told in a note."""
     before = _mystery()
     return before, fuse(before, 1, 2, random=True)
+
+
+@bad("CG205 MyGraph0:1", contract=replace(PURE_REWRITE, regions=r"MyGraph\d+"))
+def prints_inside() -> Pair:
+    """A replay prints nothing."""
+    b = TraceBuilder("x")
+    shifted = b.op("add", b["x"], 1.0)
+    edits.made(b.trace, lambda: prims.python_print("shifted"))
+    before = b.done(shifted)
+    return before, bare(before, 1, 2, "MyGraph0")

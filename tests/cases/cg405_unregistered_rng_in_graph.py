@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cgverify.verifier.contracts import PURE_REWRITE
 from tests.builders import TraceBuilder
-from tests.cases.build import Pair, bad, fuse, good
+from tests.cases.build import Pair, bad, bare, fuse, good
 
 import torch
 from thunder.core.trace import TraceCtx
@@ -42,3 +45,12 @@ def plan_hides_dropout() -> Pair:
 def plan_hides_a_draw_without_tags() -> Pair:
     before = _uniform()
     return before, fuse(before, 0, 0)
+
+
+@bad(
+    "CG405 computation:1",
+    contract=replace(PURE_REWRITE, name="no generators", regions=r"MyGraph\d+", registers_rng=False),
+)
+def runtime_registers_no_generator() -> Pair:
+    before = _dropout(0.5)
+    return before, bare(before, 1, 2, "MyGraph0")

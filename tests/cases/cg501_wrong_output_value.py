@@ -82,3 +82,11 @@ def written_one_of_two_equal_values_exchanged() -> Pair:
     before = b.done(first, second)
     returned = before.bound_symbols[4]
     return before, edits.replaced(before, 4, returned.from_bsym(args=((second, first),)))
+
+
+@bad("CG501 computation:2")
+def argument_too_few() -> Pair:
+    b = TraceBuilder("x", "y")
+    before = b.done(b.op("cat", [b["x"], b["y"]]))
+    cat = before.bound_symbols[2]
+    return before, edits.replaced(before, 2, cat.from_bsym(args=([b["x"]], *cat.args[1:])))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 from cgverify.fuzzing.mutators import MUTATORS
 from cgverify.verifier import registry, rules
@@ -47,6 +50,34 @@ def test_tested(rule: registry.Rule) -> None:
     assert [case for case in own if any(place.startswith(rule.code) for place in case.expected)]
     assert (test_cases.SNAPSHOTS / f"{rule.code}.txt").exists()
     assert [mutator for mutator in MUTATORS if mutator.code == rule.code]
+
+
+UNSEEN = {
+    "has changed its place among ops of unknown effect",  # such ops write too, by assumption, and that is told first
+}
+
+
+def sentences() -> Iterator[tuple[str, re.Pattern[str]]]:
+    """Each text of three words and more that the rules can say, as it is written, and as a pattern."""
+    for file in sorted(Path(str(rules.__file__)).parent.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        nodes = list(ast.walk(tree))
+        parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        manuals = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if not isinstance(node, (ast.JoinedStr, ast.Constant)) or id(node) in parts | manuals:
+                continue
+            pieces = node.values if isinstance(node, ast.JoinedStr) else [node]
+            texts = [str(piece.value) if isinstance(piece, ast.Constant) else "" for piece in pieces]
+            if "".join(texts).count(" ") >= 2 and not any(unseen in text for text in texts for unseen in UNSEEN):
+                yield ast.unparse(node), re.compile(".+?".join(map(re.escape, filter(None, texts))))
+
+
+def test_each_message_is_in_a_snapshot() -> None:
+    """Whatever a rule can say, a snapshot shows; lines are joined, since messages are wrapped."""
+    shown = "".join(path.read_text(encoding="utf-8") for path in test_cases.SNAPSHOTS.glob("*.txt"))
+    joined = re.sub(r"\n +", " ", shown)
+    assert [text for text, pattern in sentences() if not pattern.search(joined)] == []
 
 
 def test_codes_unique() -> None:

@@ -35,7 +35,7 @@ def _judge(subject: Subject, reason: Callable[[Facts], str], message: Callable[[
             yield Finding(
                 f"{message(region, op)}{' (vouched for by the user)' if trusted else ''}",
                 subject.inside(region, op),
-                (Note(why), Note("the region", subject.at(region.op))),
+                (Note(why), Note(f"`{region.name}` is called here", subject.at(region.op))),
                 "" if trusted else _LEAVE_OUT,
                 Severity.NOTE if trusted else None,
             )
@@ -54,8 +54,8 @@ def host_sync_in_graph(subject: Subject) -> Iterator[Finding]:
         to a Python bool, boolean masks as indices, solvers that read a status back.
 
     Why it is wrong
-        A capture executes nothing, so there is no value to wait for: CUDA raises "operation not permitted when
-        stream is capturing", and the generator may stay unusable.
+        A capture executes nothing, so there is no value to wait for, and CUDA raises "operation not permitted when
+        stream is capturing". The random generator may stay unusable.
 
     Example
         [f1] = CUDAGraph0(x)
@@ -83,7 +83,7 @@ def host_tensor_in_graph(subject: Subject) -> Iterator[Finding]:
         No op of a captured region reads, makes or moves a tensor in host memory, a 0-d one included.
 
     Why it is wrong
-        Work on the host happens once, at capture. Replays go on with the value of that moment, or read host memory
+        Work on the host happens once, at capture: replays go on with the value of that moment, or read host memory
         that is gone.
 
     Example
@@ -109,7 +109,7 @@ def host_tensor_in_graph(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 f"`{op.name}` in region `{region.name}` works on {what}",
                 subject.inside(region, op),
-                (*notes, Note("the region", subject.at(region.op))),
+                (*notes, Note(f"`{region.name}` is called here", subject.at(region.op))),
                 _LEAVE_OUT,
             )
 
@@ -121,7 +121,7 @@ def mixed_devices_in_graph(subject: Subject) -> Iterator[Finding]:
         All device tensors of a captured region are on one device, the one that its plan names.
 
     Why it is wrong
-        A graph is captured on one device's stream. Work on another device escapes the capture or breaks it.
+        A graph is captured on a stream of one device: work on another device escapes the capture or breaks it.
 
     Example
         [t1, t2] = CUDAGraph0(x, y)  # x: "cuda:0 f32[4]", y: "cuda:1 f32[4]"
@@ -142,7 +142,7 @@ def mixed_devices_in_graph(subject: Subject) -> Iterator[Finding]:
                 yield Finding(
                     f"`{op.name}` in region `{region.name}` works on {other}, the region on {home}",
                     subject.inside(region, op),
-                    (Note("the region", subject.at(region.op)),),
+                    (Note(f"`{region.name}` is called here", subject.at(region.op)),),
                     "put the ops of each device in regions of their own",
                 )
                 break
@@ -171,7 +171,7 @@ def data_dependent_shape_in_graph(subject: Subject) -> Iterator[Finding]:
     yield from _judge(
         subject,
         lambda facts: facts.dynamic,
-        lambda region, op: f"`{op.name}` in region `{region.name}` has a shape that depends on values",
+        lambda region, op: f"`{op.name}` in region `{region.name}` has a result of unknown size",
     )
 
 
@@ -183,7 +183,8 @@ def unknown_op_in_graph(subject: Subject) -> Iterator[Finding]:
         touches Python lists or other Python state; and of none it depends on library or size whether it waits.
 
     Why it is wrong
-        What is not known may wait, write or draw. Python effects happen at capture only.
+        An unknown op may make the host wait, write memory or draw random numbers, and what it does in Python happens
+        at capture only.
 
     Example
         [t0] = CUDAGraph0(x)
@@ -207,7 +208,7 @@ def unknown_op_in_graph(subject: Subject) -> Iterator[Finding]:
                 yield Finding(
                     f"`{op.name}` in region `{region.name}` touches Python state",
                     subject.inside(region, op),
-                    (Note("a replay runs no Python"), Note("the region", subject.at(region.op))),
+                    (Note("a replay runs no Python"), Note(f"`{region.name}` is called here", subject.at(region.op))),
                     _LEAVE_OUT,
                 )
 
@@ -220,7 +221,7 @@ def frozen_number(subject: Subject) -> Iterator[Finding]:
         captured region, or a result of it.
 
     Why it is wrong
-        A graph replays the number of its capture; a runtime that makes it part of the key captures once per value.
+        A graph replays the number of its capture, or there is a capture for every value.
 
     Example
         f0 = Tensor.item(t0)
@@ -236,9 +237,10 @@ def frozen_number(subject: Subject) -> Iterator[Finding]:
     for region in subject.captured:
         for proxy in (*region.op.bsym.flat_proxy_args, *region.op.bsym.flat_proxy_outs):
             if isinstance(proxy, NumberProxy):
+                does = "returns" if proxy.name in region.outputs else "takes"
                 yield Finding(
-                    f"the number `{proxy.name}` crosses the border of region `{region.name}`",
+                    f"region `{region.name}` {does} the Python number `{proxy.name}`",
                     subject.at(region.op),
-                    (Note("it is known at run time only"),),
+                    (Note("its value is known at run time only"),),
                     "leave the ops that need it between two regions",
                 )

@@ -18,12 +18,10 @@ def _told(subject: Subject, *causes: Cause) -> Iterator[Divergence]:
 
 
 def sides(subject: Subject, divergence: Divergence) -> tuple[Note, ...]:
-    """Notes with both sides of a divergence, and how much hangs on it."""
+    """Notes with the side before of a divergence, and how much hangs on it."""
     notes = []
     if divergence.before is not None:
-        notes.append(Note("before", subject.step_was(divergence.before)))
-    if divergence.after is not None and divergence.before is None:
-        notes.append(Note("after", subject.step(divergence.after)))
+        notes.append(Note("before the transform", subject.step_was(divergence.before)))
     if divergence.dependents:
         count = divergence.dependents
         notes.append(Note(f"{count} later {'op differs' if count == 1 else 'ops differ'} only because of this one"))
@@ -31,9 +29,9 @@ def sides(subject: Subject, divergence: Divergence) -> tuple[Note, ...]:
 
 
 def called(step: Step) -> str:
-    """The op's results and name, as a message names it."""
-    results = ", ".join(f"`{name}`" for name in step.op.outputs)
-    return f"{results} ({step.op.name})" if results else f"`{step.op.name}`"
+    """The op's results and name, as a message names it: `t0 = add(...)`."""
+    results = f"{', '.join(step.op.outputs)} = " if step.op.outputs else ""
+    return f"`{results}{step.op.name}(...)`"
 
 
 @rule("CG501", "wrong-output-value")
@@ -62,7 +60,7 @@ def wrong_output_value(subject: Subject) -> Iterator[Finding]:
         if step is None or was is None:
             continue
         yield Finding(
-            f"{called(step)} is computed by {_difference(divergence)} than before",
+            f"{called(step)} {_difference(divergence.cause, was, step)} before the transform",
             subject.step(step),
             (*_exchanged(divergence), *sides(subject, divergence)),
             "keep the op as it was",
@@ -71,11 +69,13 @@ def wrong_output_value(subject: Subject) -> Iterator[Finding]:
         yield _returned(subject, divergence)
 
 
-def _difference(divergence: Divergence) -> str:
-    return {
-        Cause.SYMBOL: "another op",
-        Cause.LITERALS: "the same op with other constants",
-    }.get(divergence.cause, "the same op from other values")
+def _difference(cause: Cause, was: Step, now: Step) -> str:
+    if cause is Cause.SYMBOL:
+        return "was another op"
+    if cause is Cause.OPERANDS:
+        return "is given other values than"
+    counts = len(was.operands), len(now.operands)
+    return "has other constants than" if counts[0] == counts[1] else "has another number of arguments than"
 
 
 def _exchanged(divergence: Divergence) -> tuple[Note, ...]:
@@ -86,9 +86,9 @@ def _exchanged(divergence: Divergence) -> tuple[Note, ...]:
     for position, (was, now) in enumerate(pairs):
         if was.number != now.number:
             if was.name == now.name:
-                return (Note(f"argument {position}, `{now.name}`, is another value than before"),)
-            return (Note(f"argument {position} holds `{now.name}`, before it held `{was.name}`"),)
-    return (Note(f"{len(divergence.after.operands)} arguments, before {len(divergence.before.operands)}"),)
+                return (Note(f"argument {position}, `{now.name}`, is another value than before the transform"),)
+            return (Note(f"argument {position} is `{now.name}`; before the transform it was `{was.name}`"),)
+    return ()
 
 
 def _returned(subject: Subject, divergence: Divergence) -> Finding:
@@ -97,15 +97,17 @@ def _returned(subject: Subject, divergence: Divergence) -> Finding:
     was, now = before.returned[position], after.returned[position]
     op = subject.after.return_op
     where: Location = subject.whole() if op is None else subject.at(op)
+    returned = f"returned value {position}"
     if divergence.cause is Cause.ALIASED:
-        message = f"value {position} of RETURN, `{now.name}`, shares memory with other values than before"
+        message = f"{returned}, `{now.name}`, shares memory with other values than before the transform"
     elif was.number == now.number:
-        message = f"value {position} of RETURN, `{now.name}`, is in another state than before"
+        message = f"{returned}, `{now.name}`, has seen other writes than before the transform"
     elif was.name == now.name:
-        message = f"value {position} of RETURN, `{now.name}`, is another value than before"
+        message = f"{returned}, `{now.name}`, is another value than before the transform"
     else:
-        message = f"value {position} of RETURN is `{now.name}`, before it was `{was.name}`"
-    return Finding(message, where, help="keep RETURN as it is, and bind results in the order of the body")
+        message = f"{returned} is `{now.name}`; before the transform it was `{was.name}`"
+    help = "return the same values, and bind a region's results in the order in which its body returns them"
+    return Finding(message, where, help=help)
 
 
 @rule("CG502", "missing-op")
@@ -131,10 +133,10 @@ def missing_op(subject: Subject) -> Iterator[Finding]:
         if divergence.writes_callers_memory or divergence.before is None:
             continue
         yield Finding(
-            f"{called(divergence.before)} never runs",
+            f"{called(divergence.before)} is gone: it never runs",
             subject.whole(),
             sides(subject, divergence),
-            "put the op in one region or leave it outside",
+            "keep the op, either inside exactly one region or outside all",
         )
 
 
@@ -164,7 +166,7 @@ def duplicated_op(subject: Subject) -> Iterator[Finding]:
         if step is None:
             continue
         repeated = divergence.cause is Cause.REPEATED
-        more = "runs more often than before" if repeated else "does not run in the trace before"
+        more = "runs more often than before the transform" if repeated else "did not run before the transform"
         yield Finding(f"{called(step)} {more}", subject.step(step), help="remove the extra op")
 
 
@@ -176,7 +178,7 @@ def unproved(subject: Subject) -> Iterator[Finding]:
         opaque ops. It speaks only where they do not and no other rule says why.
 
     Why it is wrong
-        An unproved rewrite must not run.
+        Nothing shows that the trace still does what it did before the transform, so it must not run.
 
     Example
         Two opaque ops that changed places together with a random draw.
@@ -190,7 +192,8 @@ def unproved(subject: Subject) -> Iterator[Finding]:
     """
     for divergence in _told(subject, Cause.STATE):
         yield Finding(
-            f"`{subject.after.name}` is not proved: {divergence.detail} differ from before",
+            f"`{subject.after.name}` is not proved: {divergence.detail} differ from before the transform",
             subject.whole(),
-            help="keep the order of ops with effects; if the rewrite is right, report both traces",
+            help="keep the order of ops that write, draw random numbers or are unknown; if the rewrite is right, "
+            "please report both traces",
         )

@@ -36,7 +36,7 @@ def lost_input_write(subject: Subject) -> Iterator[Finding]:
     for divergence in subject.divergences:
         if divergence.cause is Cause.MISSING and divergence.writes_callers_memory and divergence.before is not None:
             yield Finding(
-                f"the write of {called(divergence.before)} to the caller's memory never happens",
+                f"{called(divergence.before)}, which writes the caller's memory, is gone: it never runs",
                 subject.whole(),
                 sides(subject, divergence),
                 "keep every op that writes",
@@ -53,12 +53,12 @@ def lost_input_write(subject: Subject) -> Iterator[Finding]:
             if reaches or (entry is None and argument is not None and is_static(argument)):
                 continue
             name = parameter if argument is None else argument.name
-            evidence = "the plan does not mark it as written" if entry else "it is a copied input, never copied back"
+            evidence = "the plan does not mark it as written" if entry else "it is copied in and never copied back"
             yield Finding(
-                f"write to `{name}` in `{region.name}` is lost after replay",
+                f"the write to `{name}` in `{region.name}` is lost: it never reaches the caller's tensor",
                 subject.at(region.op),
                 (Note(f"`{name}`: {evidence}"), Note(f"`{op.name}` writes it", subject.inside(region, op))),
-                f"treat `{name}` as written: copy the buffer back after replay",
+                f"mark `{name}` as written, and copy the graph's memory back to it after each replay",
             )
 
 
@@ -89,16 +89,17 @@ def reordered_effects(subject: Subject) -> Iterator[Finding]:
             continue
         crossed: tuple[Note, ...] = ()
         if divergence.cause is Cause.MEMORY:
-            message = f"{called(step)} sees `{_moved(divergence)}` in another state than before"
+            message = f"{called(step)} sees other writes to `{_moved(divergence)}` than before the transform"
             crossed = _crossed(subject, divergence)
         elif divergence.cause is Cause.DRAW:
-            message = f"{called(step)} draws its random numbers at another place in the sequence than before"
+            message = f"{called(step)} draws other random numbers: its place among the draws has changed"
         elif divergence.cause is Cause.WORLD:
-            message = f"{called(step)} runs at another place among ops of unknown effect than before"
+            message = f"{called(step)} has changed its place among ops of unknown effect"
         else:
             continue
         notes = (*sides(subject, divergence), *crossed)
-        yield Finding(message, subject.step(step), notes, "keep the order of ops with effects")
+        help = "keep the order of ops that write, draw random numbers or are unknown"
+        yield Finding(message, subject.step(step), notes, help)
 
 
 def _moved(divergence: Divergence) -> str:
@@ -165,10 +166,10 @@ def effect_repeated_by_warm_up(subject: Subject) -> Iterator[Finding]:
                 continue
             runs = subject.contract.warm_up_runs
             yield Finding(
-                f"write to `{argument.name}` in `{region.name}` is repeated by {runs} warm-up runs",
+                f"the write to `{argument.name}` in `{region.name}` is repeated by {runs} warm-up runs",
                 subject.at(region.op),
                 (Note(f"`{op.name}` writes it", subject.inside(region, op)),),
-                "let the first ordinary call be the warm-up",
+                "let the first ordinary call be the warm-up, and run nothing else before the capture",
             )
 
 
@@ -202,7 +203,7 @@ def rng_advanced_by_warm_up(subject: Subject) -> Iterator[Finding]:
                 f"the random draws of `{region.name}` are repeated by {runs} warm-up runs",
                 subject.at(region.op),
                 (Note(f"`{op.name}` draws", subject.inside(region, op)),),
-                "let the first ordinary call be the warm-up",
+                "let the first ordinary call be the warm-up, and run nothing else before the capture",
             )
 
 
@@ -230,9 +231,10 @@ def unregistered_rng_in_graph(subject: Subject) -> Iterator[Finding]:
         op = subject.effects(region).draws
         registered = region.claim.random if region.claim is not None else subject.contract.registers_rng
         if op is not None and not registered:
+            silent = "its plan does not say so" if region.claim is not None else "registers no generator"
             yield Finding(
-                f"`{region.name}` draws random numbers, and its plan does not say so",
+                f"`{region.name}` draws random numbers, and {silent}",
                 subject.at(region.op),
                 (Note(f"`{op.name}` draws", subject.inside(region, op)),),
-                "mark the region as random",
+                "mark the region as random in its plan, or register the generator with every graph",
             )

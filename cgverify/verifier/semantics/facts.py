@@ -86,7 +86,8 @@ class _Gather:
         rule = signature(bsym.sym)
         subsymbols = bsym.subsymbols
         if not rule.known and not subsymbols and not _is_trivial(bsym):
-            self.unknown = self.unknown or f"`{bsym.sym.name}` has no schema, no decomposition and no table entry"
+            nowhere = "it has no schema, no decomposition and no entry in cgverify's tables"
+            self.unknown = self.unknown or f"nothing says what `{bsym.sym.name}` does: {nowhere}"
             return
         for sub in subsymbols:
             self.visit(sub)
@@ -114,7 +115,7 @@ class _Gather:
         if rule.transfer:
             self.transfer = self.transfer or f"`{name}` crosses between host and device: {rule.transfer}"
         if rule.uncertain:
-            self.uncertain = self.uncertain or f"`{name}` may wait for the host, depending on library and size"
+            self.uncertain = self.uncertain or f"`{name}` may make the host wait, depending on library and size"
         if bsym is self.top or not bsym.subsymbols:  # what stands between them crosses no border that its parts do not
             self.check_devices(name, bsym)
         reason = _indexing(base_name(bsym.sym), bsym) if rule.indexing else ""

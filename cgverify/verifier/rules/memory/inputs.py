@@ -22,7 +22,7 @@ def unstable_input_address(subject: Subject) -> Iterator[Finding]:
         warning; none at all gives an error.
 
     Why it is wrong
-        A graph reads the address of its capture. After `module.weight.data = ...` or `load_state_dict(assign=True)`
+        A graph reads the address of its capture: after `module.weight.data = ...` or `load_state_dict(assign=True)`
         replays go on with the old values, or with whatever is stored there now.
 
     Example
@@ -40,11 +40,12 @@ def unstable_input_address(subject: Subject) -> Iterator[Finding]:
     for region in subject.captured:
         for name, promised in _static_inputs(region).items():
             if name not in made and name in subject.after.parameters:
+                says = "promises" if promised else "does not promise"
                 yield Finding(
-                    f"`{region.name}` reads `{name}` in place, and nothing compares its address before a replay",
+                    f"`{region.name}` reads `{name}` at a fixed address, which nothing compares before a replay",
                     subject.at(region.op),
-                    (Note("it is marked as static" if promised else "nothing marks it as static"),),
-                    "guard the address before each replay",
+                    (Note(f"the trace {says} that `{name}` stays at its address"),),
+                    "compare the address before each replay, and copy the value or capture again if it changed",
                     None if promised else Severity.ERROR,
                 )
 
@@ -66,8 +67,7 @@ def freed_input_replayed(subject: Subject) -> Iterator[Finding]:
         reads in place is made by an op of the same trace outside the graphs.
 
     Why it is wrong
-        That op allocates its result anew on each call. The memory that the graph reads is freed, and belongs to
-        somebody else at the next replay.
+        The memory that the graph reads is freed after the call, and belongs to somebody else at the next replay.
 
     Example
         t0 = my_op(x)                # runs between the graphs
@@ -93,10 +93,10 @@ def freed_input_replayed(subject: Subject) -> Iterator[Finding]:
         for name in _static_inputs(region):
             if name in makers:
                 yield Finding(
-                    f"`{region.name}` reads `{name}` in place, which is allocated anew on each call",
+                    f"`{region.name}` reads `{name}` at a fixed address, but each call allocates it anew",
                     subject.at(region.op),
-                    (Note("made here, outside the graphs", subject.at(makers[name])),),
-                    f"copy `{name}` into a static buffer before each replay",
+                    (Note("it is made here, outside the graphs", subject.at(makers[name])),),
+                    f"copy `{name}` into memory of the graph before each replay",
                 )
 
 
@@ -109,7 +109,7 @@ def aliased_inputs_copied_apart(subject: Subject) -> Iterator[Finding]:
         own while the region writes one of them.
 
     Why it is wrong
-        The write reaches one buffer; reads of the other see the old contents.
+        If they do share memory, the write reaches one copy, and reads of the other see the old contents.
 
     Example
         [t1] = CUDAGraph0(x, y)
@@ -135,11 +135,11 @@ def aliased_inputs_copied_apart(subject: Subject) -> Iterator[Finding]:
                 continue
             others = ", ".join(f"`{name}`" for name in together if name != written)
             yield Finding(
-                f"`{written}`, which `{region.name}` writes, is copied apart from {others}",
+                f"`{region.name}` writes a copy of `{written}` but has another copy of {others}",
                 subject.at(region.op),
                 (
-                    Note("the trace says that they may share memory", subject.inside(region, op)),
+                    Note("the trace says that these arguments may share memory", subject.inside(region, op)),
                     Note(f"`{writes[written].name}` writes `{written}`", subject.inside(region, writes[written])),
                 ),
-                "run the region un-graphed when its arguments overlap",
+                "run the ops without the graph when these arguments share memory",
             )

@@ -50,7 +50,7 @@ def live_output_overwritten(subject: Subject) -> Iterator[Finding]:
                     f"`{proxy.name}` leaves `{region.name}` in graph memory, which the next replay overwrites",
                     subject.at(region.op),
                     _return_note(subject),
-                    "hand out a copy",
+                    "return a copy in memory of its own",
                 )
 
 
@@ -81,10 +81,10 @@ def output_aliases_input(subject: Subject) -> Iterator[Finding]:
                 continue
             name = region.outputs[position]
             yield Finding(
-                f"`{name}` may share memory with input `{parameters[0]}` of `{region.name}`, as a view of a copy",
+                f"`{name}` may be a view of the copy of `{parameters[0]}` that `{region.name}` works on",
                 subject.at(region.op),
-                (Note("the plan calls it fresh" if region.claim else "the runtime keeps no views of inputs"),),
-                "mark the output as a possible alias of an input",
+                (Note(_OWN if region.claim else _NOT_AGAIN),),
+                "mark the output as a possible view of an input, and make it again from the caller's tensor",
             )
 
 
@@ -96,8 +96,8 @@ def pool_replay_order(subject: Subject) -> Iterator[Finding]:
         region is saved for the backward trace.
 
     Why it is wrong
-        Memory in a pool may be used again by graphs that are captured later, if replays keep the order of the
-        captures. Two forward calls before the first backward break that order: the saved tensor is overwritten.
+        Other graphs of the pool may use the memory while the backward trace still needs it: two forward calls before
+        the first backward overwrite the saved tensor.
 
     Example
         [t0] = CUDAGraph0(x)
@@ -117,11 +117,15 @@ def pool_replay_order(subject: Subject) -> Iterator[Finding]:
         for position, name in enumerate(region.outputs):
             if name in saved and position not in aliases:
                 yield Finding(
-                    f"`{name}` is saved for the backward trace in a pool that `{region.name}` shares",
+                    f"`{name}`, saved for backward, is in memory that `{region.name}` shares with other graphs",
                     subject.at(region.op),
                     _return_note(subject),
-                    "hand out a copy, or give each graph a pool of its own",
+                    "save a copy, or give each graph a memory pool of its own",
                 )
+
+
+_OWN = "the plan says that its memory is its own"
+_NOT_AGAIN = "the runtime does not make the view again from the caller's tensor"
 
 
 def _is_kept(subject: Subject, region: Region, position: int) -> bool:
@@ -153,4 +157,4 @@ def _escaping(subject: Subject, listed: Iterable[str]) -> frozenset[str]:
 
 def _return_note(subject: Subject) -> tuple[Note, ...]:
     op = subject.after.return_op
-    return () if op is None else (Note("handed out here", subject.at(op)),)
+    return () if op is None else (Note("it is returned here", subject.at(op)),)

@@ -40,10 +40,10 @@ def saved_value_overwritten(subject: Subject) -> Iterator[Finding]:
     op = subject.after.return_op
     for name, step in find_overwritten(after, _saved(subject.after, after)).items():
         yield Finding(
-            f"`{name}` is saved for the backward trace, and overwritten before that reads it",
+            f"`{name}`, saved for the backward trace, is overwritten before that trace reads it",
             subject.whole() if op is None else subject.at(op),
-            (Note("overwritten here", subject.step(step)),),
-            "save a copy",
+            (Note("it is overwritten here", subject.step(step)),),
+            "save a copy for the backward trace, or write later",
             Severity.WARNING if name in older else None,
         )
 

@@ -23,7 +23,7 @@ def region_body_mismatch(subject: Subject) -> Iterator[Finding]:
         ops of the trace before that its plan lists.
 
     Why it is wrong
-        The subsymbols print as comments only. A proof about them says nothing about a callable that runs other ops.
+        A proof about the ops that a region prints says nothing about a callable that runs other ops.
 
     Example
         [t2] = CUDAGraph0(x, y)
@@ -39,34 +39,35 @@ def region_body_mismatch(subject: Subject) -> Iterator[Finding]:
     for region in subject.regions:
         if region.body is None:
             yield Finding(
-                f"region `{region.name}` does not say what it executes: it was judged by its subsymbols",
+                f"region `{region.name}` does not show the code that it executes",
                 subject.at(region.op),
-                help="let its callable keep what it executes, as `.body` and `.source`; see `cgverify explain CG104`",
-                severity=Severity.NOTE,
+                (Note("it was judged by the ops that it prints"),),
+                "let its callable keep its ops as `.body` and its code as `.source`; see `cgverify explain CG104`",
+                Severity.NOTE,
             )
             continue
         found = _claimed(region)
         if found is not None:
             op, printed = found
             yield Finding(
-                f"the body of region `{region.name}` is not what its subsymbols say",
+                f"the body of region `{region.name}` has other ops than the region prints",
                 subject.at(region.op) if op is None else subject.inside(region, op),
-                (Note(f"the subsymbols say: {printed}"),),
-                "make the subsymbols and the body from the same ops",
+                (Note(f"the region prints: {printed}"),),
+                "make the region's subsymbols and its body from the same ops",
             )
         stray = _stray_claim(subject, region)
         if stray:
             yield Finding(
-                f"the plan of region `{region.name}` names other ops of the trace before than its body has",
+                f"the plan of region `{region.name}` names other ops than its body has",
                 subject.at(region.op),
                 (Note(stray),),
                 "keep the plan and the body in step",
             )
         if region.text is None:
             yield Finding(
-                f"region `{region.name}` has a body but does not say what text it executes",
+                f"region `{region.name}` has a body but does not show the code that it executes",
                 subject.at(region.op),
-                help="let the callable keep the text as `.source`",
+                help="let the region's callable keep its code as `.source`",
             )
         elif region.text.function is not None:
             yield from _executed(subject, region)
@@ -107,10 +108,10 @@ def _executed(subject: Subject, region: Region) -> Iterator[Finding]:
         return
     op, statement = found
     yield Finding(
-        f"region `{region.name}` executes another text than its body says",
+        f"region `{region.name}` executes other code than its body says",
         subject.at(region.op) if op is None else subject.inside(region, op),
-        (Note(f"the executed text says: {statement}"),),
-        "make the text from the body and execute exactly that",
+        (Note(f"the executed code says: {statement}"),),
+        "generate the code from the body, and execute exactly that",
     )
 
 

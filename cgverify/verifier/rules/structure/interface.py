@@ -19,8 +19,8 @@ def changed_signature_or_metadata(subject: Subject) -> Iterator[Finding]:
         and the same shape, dtype, device and requires_grad for each value that both traces name.
 
     Why it is wrong
-        Thunder calls the function by position and takes its result apart by structure. Wrong metadata misleads every
-        later pass, and autograd.
+        The caller goes by place, and by what the trace says of each value: a change computes with the wrong ones, or
+        misleads later passes and autograd.
 
     Example
         return (t0,)                 # was: return (t0, t1)
@@ -34,7 +34,7 @@ def changed_signature_or_metadata(subject: Subject) -> Iterator[Finding]:
     before, after = subject.before, subject.after
     if before.parameters != after.parameters:
         yield Finding(
-            f"`{after.name}` takes other parameters than before",
+            f"`{after.name}` takes other parameters than before the transform",
             subject.whole(),
             (Note(f"before: {', '.join(before.parameters)}"), Note(f"after: {', '.join(after.parameters)}")),
             "keep the parameters and their order",
@@ -47,10 +47,10 @@ def changed_signature_or_metadata(subject: Subject) -> Iterator[Finding]:
             continue
         op = subject.outer.op_defining(name)
         yield Finding(
-            f"`{name}` has other metadata than before",
+            f"`{name}` has another shape, dtype, device or requires_grad than before the transform",
             subject.whole() if op is None else subject.at(op),
             (Note(f"before: {_described(was)}"), Note(f"after: {_described(now)}")),
-            "reuse the proxies of the trace before",
+            "reuse the value (Thunder's proxy) of the trace before the transform",
         )
 
 
@@ -58,15 +58,16 @@ def _return_faults(subject: Subject) -> Iterator[Finding]:
     returns = [op for op in subject.after.ops if op.kind is OpKind.RETURN]
     if len(returns) != 1:
         where: Location = subject.at(returns[-1]) if returns else subject.whole()
-        yield Finding(f"`{subject.after.name}` has {len(returns)} RETURN ops", where, help="return once, at the end")
+        count = f"{len(returns)} return statements" if returns else "no return statement"
+        yield Finding(f"`{subject.after.name}` has {count}", where, help="return once, at the end")
     was, now = subject.executions
     if returns and was.structure != now.structure:
         previous = subject.before.return_op
         yield Finding(
-            f"`{subject.after.name}` returns another structure than before",
+            f"`{subject.after.name}` returns another structure than before the transform",
             subject.at(returns[0]),
-            () if previous is None else (Note("before", subject.was(previous)),),
-            "keep RETURN as it is",
+            () if previous is None else (Note("before the transform", subject.was(previous)),),
+            "keep the return statement as it is",
         )
 
 

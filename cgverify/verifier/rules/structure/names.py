@@ -40,9 +40,9 @@ def undefined_proxy(subject: Subject) -> Iterator[Finding]:
     """
     for program, fault in _faults(subject, Fault.UNDEFINED):
         yield Finding(
-            f"`{fault.name}` is used in `{program.name}` but nothing defines it",
+            f"`{fault.name}` is used in `{program.name}`, but nothing defines it before",
             program.at(fault.op),
-            help="define it earlier: if a region computes it, make it one of the region's outputs",
+            help="define it earlier; if a region computes it, make it one of the region's results",
         )
 
 
@@ -71,8 +71,8 @@ def use_after_del(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             f"`{fault.name}` is used after it was deleted in `{program.name}`",
             program.at(fault.op),
-            _earlier(program, "deleted here", fault),
-            "place the DEL after the last use",
+            _earlier(program, "it is deleted here", fault),
+            "put the `del` after the last use",
         )
 
 
@@ -99,8 +99,8 @@ def double_del(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             f"`{fault.name}` is deleted twice in `{program.name}`",
             program.at(fault.op),
-            _earlier(program, "deleted first here", fault),
-            "remove one of the two DELs",
+            _earlier(program, "it is first deleted here", fault),
+            "remove one of the two `del`",
         )
 
 
@@ -112,8 +112,8 @@ def duplicate_definition(subject: Subject) -> Iterator[Finding]:
         its own argument defines nothing.
 
     Why it is wrong
-        A trace is in single assignment form: passes identify values by name, and the second definition replaces the
-        value that later readers of the first one get.
+        Whoever reads the first value later gets the second. A trace is in single assignment form: passes identify
+        values by name.
 
     Example
         t0 = torch.add(x, y)
@@ -129,7 +129,7 @@ def duplicate_definition(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             f"`{fault.name}` is defined twice in `{program.name}`",
             program.at(fault.op),
-            _earlier(program, "defined first here", fault),
+            _earlier(program, "it is first defined here", fault),
             "give one of the two a fresh name",
         )
 

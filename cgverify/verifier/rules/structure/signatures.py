@@ -21,8 +21,9 @@ def region_signature_mismatch(subject: Subject) -> Iterator[Finding]:
         captured regions carry plans, all do.
 
     Why it is wrong
-        Arguments are passed by position: a shifted list computes with the wrong tensors, silently if the shapes fit. An
-        input that is written by the plan alone is copied back over what the caller may have put there since.
+        Arguments go by position and copies by the plan: what is off computes with, or overwrites, the wrong tensors,
+        silently if the shapes fit. An input that is written by the plan alone is copied back over what the caller may
+        have put there since.
 
     Example
         [t2] = CUDAGraph0(y, x)      # the body is CUDAGraph0(x, y)
@@ -41,30 +42,30 @@ def region_signature_mismatch(subject: Subject) -> Iterator[Finding]:
                 f"region `{region.name}` {what}",
                 subject.at(region.op),
                 tuple(Note(note) for note in notes),
-                "build the call, the body and the plan from the same lists",
+                "build the call, the body, its code and the plan from the same lists",
             )
 
 
 def _signature_faults(region: Region) -> Iterator[tuple[str, tuple[str, ...]]]:
     if region.called is None:
-        yield "has no callable: its call context does not name it", ()
+        yield "has no callable: its bound symbol's `_call_ctx` does not hold one", ()
     if not isinstance(region.op.bsym.output, (list, tuple)):
         yield "does not bind a list of results", ()
     if region.body is None:
         yield from _closure_faults(region)
         return
-    sides = {"the call": region.arguments, "the body": region.parameters}
-    results = {"the call": region.outputs, "the body": region.results}
+    sides = {"the call has": region.arguments, "the body has": region.parameters}
+    results = {"the call has": region.outputs, "the body has": region.results}
     if region.text is not None and region.text.function is not None:
-        sides["the executed text"] = region.text.parameters
+        sides["the executed code has"] = region.text.parameters
     if region.claim is not None:
-        sides["the plan"] = tuple(entry.name for entry in region.claim.inputs)
-        results["the plan"] = tuple(entry.name for entry in region.claim.outputs)
+        sides["the plan has"] = tuple(entry.name for entry in region.claim.inputs)
+        results["the plan has"] = tuple(entry.name for entry in region.claim.outputs)
     for what, lists in (("arguments", sides), ("results", results)):
         if len({len(names) for names in lists.values()}) > 1:
-            yield f"has different numbers of {what} on its sides", _listed(lists)
+            yield f"has lists of {what} of different lengths", _listed(lists)
         elif region.claim is not None and len(set(lists.values())) > 1:
-            yield f"has other {what} on one side than on another", _listed(lists)
+            yield f"has lists of {what} that disagree", _listed(lists)
 
 
 def _plan_faults(subject: Subject, region: Region) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -91,9 +92,9 @@ def _closure_faults(region: Region) -> Iterator[tuple[str, tuple[str, ...]]]:
     for op in region.computing:
         missing = [name for name in op.reads if name not in defined]
         if missing:
-            yield f"uses `{missing[0]}`, which is no argument of it", (f"in {op.name}",)
+            yield f"uses `{missing[0]}`, which is not an argument of it", (f"`{op.name}` uses it",)
         defined.update(missing)
         defined.update(op.outputs)
     for name in region.outputs:
         if name not in defined:
-            yield f"returns `{name}`, which none of its subsymbols computes", ()
+            yield f"returns `{name}`, which none of its ops computes", ()

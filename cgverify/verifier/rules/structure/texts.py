@@ -19,7 +19,7 @@ def text_does_not_compile(subject: Subject) -> Iterator[Finding]:
         and find every global they use.
 
     Why it is wrong
-        Thunder executes the text: it raises SyntaxError when it is compiled or NameError when it runs.
+        The generated code raises SyntaxError when Thunder compiles it, or NameError when it runs.
 
     Example
         [t1] = CUDAGraph0(x)         # and the symbol's call context does not hold CUDAGraph0
@@ -38,10 +38,10 @@ def text_does_not_compile(subject: Subject) -> Iterator[Finding]:
             lines = text.source.splitlines()
             line = lines[text.line - 1].strip() if 0 < text.line <= len(lines) else ""
             yield Finding(
-                f"the text of `{program.name}` does not compile: {text.fault}",
+                f"the generated code of `{program.name}` does not compile: {text.fault}",
                 program.whole,
                 (Note(f"line {text.line}: {line}"),) if line else (),
-                "print the text with Thunder, and use names that are Python identifiers",
+                "let Thunder print the code, and use names that are Python identifiers",
             )
             continue
         undefined = {fault.name for fault in program.faults if fault.kind is Fault.UNDEFINED}
@@ -50,9 +50,9 @@ def text_does_not_compile(subject: Subject) -> Iterator[Finding]:
                 continue  # CG101 tells of the undefined ones
             op = program.op_naming(name)
             yield Finding(
-                f"the text of `{program.name}` uses `{name}`, which nothing defines",
+                f"the generated code of `{program.name}` uses `{name}`, which nothing defines",
                 program.whole if op is None else program.at(op),
-                help="give the symbol a call context that holds it",
+                help=f"put `{name}` into the `_call_ctx` of the bound symbol that uses it",
             )
 
 
@@ -64,8 +64,8 @@ def shadowed_global(subject: Subject) -> Iterator[Finding]:
         under one name.
 
     Why it is wrong
-        The text has nothing but names. A parameter called `torch` makes `torch.add(...)` look up `add` on a tensor,
-        and of two callables registered under one name the later one serves both calls.
+        A call reaches whatever has the name: a parameter called `torch` makes `torch.add(...)` look up `add` on a
+        tensor, and of two callables registered under one name the later one serves both calls.
 
     Example
         def computation(torch):
@@ -82,9 +82,9 @@ def shadowed_global(subject: Subject) -> Iterator[Finding]:
             for name in program.text.shadowed():
                 op = program.op_defining(name)
                 yield Finding(
-                    f"the value `{name}` of `{program.name}` hides the global `{name}` that its text calls",
+                    f"the value `{name}` of `{program.name}` hides the global `{name}` that its code calls",
                     program.whole if op is None else program.at(op),
-                    help="rename the value",
+                    help="give the value another name",
                 )
         yield from _clobbered(program)
 
@@ -98,6 +98,6 @@ def _clobbered(program: Program) -> Iterator[Finding]:
                 yield Finding(
                     f"two ops of `{program.name}` call different objects by the name `{name}`",
                     program.at(op),
-                    (Note("the other one", program.at(owner)),),
+                    (Note("the other one is called here", program.at(owner)),),
                     "give each callable a name of its own",
                 )
