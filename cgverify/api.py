@@ -18,6 +18,7 @@ from typing import Any, Literal
 from cgverify.diagnostics import Report, VerificationError
 from cgverify.ir import is_backward, view_trace
 from cgverify.plan import CapturePlan, Region
+from cgverify.runtime.body import without_autocast
 from cgverify.runtime.region import GraphedRegion
 from cgverify.runtime.runtime import Runtime
 from cgverify.runtime.stats import RuntimeStats
@@ -201,8 +202,8 @@ class CUDAGraphTransform(Transform):
         self._runtime.reset()
 
     def _make_callable(self, region: Region, body: TraceCtx) -> GraphedRegion:
-        run = body.python_callable()
-        return GraphedRegion(region, body, run, inspect.getsource(inspect.unwrap(run)), self._runtime)
+        run = body.python_callable(include_decorators=False)
+        return GraphedRegion(region, body, without_autocast(run), inspect.getsource(run), self._runtime)
 
     def _vouched_names(self, trace: TraceCtx) -> frozenset[str]:
         """Names of the ops that the caller vouches for."""

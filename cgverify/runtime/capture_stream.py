@@ -27,6 +27,7 @@ def capture_stream(device: torch.device) -> torch.cuda.Stream:
     Where no driver gives one, under the emulation say, a stream of torch's ring.
     """
     with torch.cuda.device(device):
+        torch.cuda.default_stream().query()  # the driver makes a stream only in a thread that has used the device
         handle = _handles.get(device) or _new_stream()
         if not handle:
             return torch.cuda.Stream()

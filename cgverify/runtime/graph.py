@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from cgverify.plan import OutputRole, Region
+from cgverify.runtime.body import Body
 from cgverify.runtime.guards import Refusal
 from cgverify.runtime.layout import as_bits, copyable
 from cgverify.runtime.leases import Lender, find_blocker
@@ -20,8 +21,6 @@ import torch
 
 FEW = 2
 """Up to how many results single clones are cheaper than allocating and one grouped copy."""
-
-Body = Callable[..., Sequence[torch.Tensor]]
 
 
 class CapturedGraph:

@@ -19,9 +19,10 @@ from typing import Any
 
 from cgverify.diagnostics import UngraphedWarning
 from cgverify.plan import InputRole, Region
+from cgverify.runtime.body import Body
 from cgverify.runtime.cache import EntryKey
 from cgverify.runtime.check import copies_of, put_right
-from cgverify.runtime.graph import Body, CapturedGraph
+from cgverify.runtime.graph import CapturedGraph
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
 from cgverify.runtime.leases import Lender, Lending
 from cgverify.runtime.optout import OPEN
@@ -90,21 +91,25 @@ class GraphedRegion:
         Raises:
             Exception: what the body raises when it runs un-graphed.
         """
-        if torch.is_grad_enabled():
-            with torch.no_grad():
-                return self(*args)
-        if not OPEN and not torch.cuda.is_current_stream_capturing():
-            for entry in self._recent:
-                if entry.guard.admits(args):
-                    with LOCK:
-                        graph = entry.graph
-                        if not graph.is_open:
-                            break
-                        if not graph.lenders or not self._gives_way(entry.key, graph):
-                            graph.used = next(self._runtime.cache.clock)
-                            return self._replay(graph, args)
-                    return self._ungraphed(args, Refusal.LENT)
-        return self._looked_at_closely(args)
+        was_enabled = torch.is_grad_enabled()
+        if was_enabled:
+            torch._C._set_grad_enabled(False)  # in C and by name: `no_grad` costs as much as all guards
+        try:
+            if not OPEN and not torch.cuda.is_current_stream_capturing():
+                for entry in self._recent:
+                    if entry.guard.admits(args):
+                        with LOCK:
+                            graph = entry.graph
+                            if not graph.is_open:
+                                break
+                            if not graph.lenders or not self._gives_way(entry.key, graph):
+                                graph.used = next(self._runtime.cache.clock)
+                                return self._replay(graph, args)
+                        return self._ungraphed(args, Refusal.LENT)
+            return self._looked_at_closely(args)
+        finally:
+            if was_enabled:
+                torch._C._set_grad_enabled(True)
 
     def _looked_at_closely(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """A call that fits none of the recent entries: describes its arguments and looks its entry up."""

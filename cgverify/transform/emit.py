@@ -13,6 +13,7 @@ from typing import Any
 from cgverify.ir import OpKind, TraceView
 from cgverify.plan import CapturePlan, Region
 from cgverify.transform.partition import Phase
+from cgverify.transform.signature import RegionSignature
 
 from thunder.core import prims
 from thunder.core.codeutils import SigInfo
@@ -55,6 +56,7 @@ def emit_trace(
         body.append(view.return_op.bsym)
     trace = from_trace(view.trace)
     trace.bound_symbols = place_dels(body, view.returned)
+    trace._siginfo = RegionSignature(trace.siginfo(), [region.name for region in plan.regions])
     return trace
 
 

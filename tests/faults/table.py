@@ -411,9 +411,10 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "D02",
-        "A library's workspace is freed or grown",
+        "A library's workspace is freed, grown or shared",
         "prevented",
-        "One capture stream per device and transform; torch keeps its workspace.",
+        "Captures have a stream that torch hands out to nobody, begin without cuBLAS workspaces and leave none behind: "
+        "those they take lie in their pool.",
         "test_d::test_D02_library_workspaces",
     ),
     Fault(
@@ -476,7 +477,8 @@ FAULTS: tuple[Fault, ...] = (
         "E05",
         "Copy-in, replay and use are not ordered",
         "prevented",
-        "All three run on the caller's stream, which first waits for the stream of the call before.",
+        "All three run on the caller's stream, which first waits for the stream of the call before. In a backward over "
+        "several streams Thunder itself does not wait (docs/transform.md).",
         "test_e::test_E05_calls_on_alternating_streams",
     ),
     Fault(

@@ -180,6 +180,26 @@ def test_B10_autocast_cast_cache() -> None:
     pair.assert_graphed()
 
 
+def test_B10_autocast_stays_off_behind_a_region() -> None:
+    """What follows a region that runs un-graphed under autocast finds autocast off, as it does without graphs."""
+    seen: list[bool] = []
+
+    def note(x: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.is_autocast_enabled("cuda"))
+        return x.clone()
+
+    symbol, jit = operator(note, lambda x: TensorProxy(like=x))
+    pair = Pair(lambda x: symbol((x * 2).sin()) + 1, jit=jit)
+    for seed in range(CALLS):
+        with torch.autocast("cuda", torch.bfloat16):
+            pair.agree(lambda: (randn(3, 4),), seed)
+            assert torch.is_autocast_enabled("cuda")
+        pair.agree(lambda: (randn(3, 4),), seed)
+        assert not torch.is_autocast_enabled("cuda")
+    assert seen == [False] * 4 * CALLS
+    pair.assert_graphed()
+
+
 @pytest.mark.parametrize(
     ("read", "write"),
     [

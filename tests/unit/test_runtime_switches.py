@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import cgverify
@@ -79,7 +80,8 @@ def test_a_copy_is_the_settings_alone(copied: Any) -> None:
     again = Pair(fn, transform=other)
     for seed in range(CALLS):
         again.agree(lambda: (randn(4, 4), randn(4, 4)), seed)
-    assert other.stats() == pair.transform.stats()
+    # how many bytes are held depends on what the allocator had left
+    assert replace(other.stats(), bytes_held=0) == replace(pair.transform.stats(), bytes_held=0)
     assert "max_graphs=3" in repr(other) and repr(other) == repr(pair.transform)
 
 
