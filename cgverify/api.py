@@ -25,6 +25,7 @@ from cgverify.runtime.stats import RuntimeStats
 from cgverify.transform.driver import rewrite_trace
 from cgverify.transform.effects import Capturable
 from cgverify.transform.roles import compute_static_names
+from cgverify.transform.switches import may_read_switches
 from cgverify.verifier import contracts, verify, verify_backward
 
 from thunder.core.trace import TraceCtx
@@ -203,7 +204,14 @@ class CUDAGraphTransform(Transform):
 
     def _make_callable(self, region: Region, body: TraceCtx) -> GraphedRegion:
         run = body.python_callable(include_decorators=False)
-        return GraphedRegion(region, body, without_autocast(run), inspect.getsource(run), self._runtime)
+        return GraphedRegion(
+            region,
+            body,
+            without_autocast(run),
+            inspect.getsource(run),
+            self._runtime,
+            reads_switches=any(map(may_read_switches, body.bound_symbols)),
+        )
 
     def _vouched_names(self, trace: TraceCtx) -> frozenset[str]:
         """Names of the ops that the caller vouches for."""

@@ -62,7 +62,7 @@ class CapturedGraph:
         self._sinks = [as_bits(copyable(buffers[k])) for k in self._copied]
         self._recast = [sink is not buffers[k] for k, sink in zip(self._copied, self._sinks, strict=True)]
         self._is_recast = any(self._recast)
-        self._are_all_copied = len(self._copied) == len(args)
+        self._takes_all = len(self._copied) == len(args) and not self._is_recast
         self._buffers = {k: buffers[k] for k in self._copied}
         versions = [_version(buffer) for buffer in buffers]
         held = torch.cuda.memory_allocated(self.device) - allocated
@@ -114,7 +114,7 @@ class CapturedGraph:
         fresh = None if self._clones else self._allocate()
         self._pool.take_turn()
         if self._copied:
-            torch._foreach_copy_(self._sinks, self._sources(args))
+            torch._foreach_copy_(self._sinks, tuple(args) if self._takes_all else self._sources(args))
         self._graph.replay()
         if self._written_back:
             torch._foreach_copy_(
@@ -154,10 +154,10 @@ class CapturedGraph:
         if getattr(self, "_graph", None) is not None and not is_finalizing():
             self.close()
 
-    def _sources(self, args: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...] | list[torch.Tensor]:
+    def _sources(self, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The arguments to copy, as `_sinks` takes them."""
         if not self._is_recast:
-            return tuple(args) if self._are_all_copied else [args[k] for k in self._copied]
+            return [args[k] for k in self._copied]
         return [
             as_bits(copyable(args[k])) if recast else args[k]
             for k, recast in zip(self._copied, self._recast, strict=True)

@@ -1,7 +1,8 @@
 """What must hold for a region to be captured or replayed with given arguments.
 
-`describe` gives the key of an entry: everything about the arguments and the process that picks kernels or is baked into
-a graph. Two calls with equal keys may share a graph. `find_refusal` names what keeps a call from being graphed at all.
+`describe` gives the arguments' part of an entry's key: everything about them that picks kernels or is baked into a
+graph. Two calls with equal parts may share a graph, under equal switches (`switches`). `find_refusal` names what keeps
+a call from being graphed at all.
 """
 
 from __future__ import annotations
@@ -72,14 +73,14 @@ def _has_written_overlap(region: Region, args: Sequence[torch.Tensor]) -> bool:
     return False
 
 
-def describe(args: Sequence[torch.Tensor], in_place: Collection[int]) -> Hashable:
-    """The key of an entry.
+def describe(args: Sequence[torch.Tensor], in_place: Collection[int]) -> tuple[Hashable, ...]:
+    """The arguments' part of an entry's key.
 
     Args:
         args: one tensor per input.
         in_place: positions of the inputs that are read where they lie.
     """
-    parts: list[Hashable] = [numerics()]
+    parts: list[Hashable] = []
     for position, arg in enumerate(args):
         place = arg.data_ptr() if position in in_place else arg.data_ptr() % ALIGNMENT
         parts.append((arg.dtype, arg.size(), arg.stride(), place))
@@ -91,8 +92,7 @@ class EntryGuard:
 
     Types, dtypes, devices, sizes, strides and lazy bits of all arguments are compared in one call into torch: dynamo's
     own tensor guard. What it does not see is checked here: addresses (of inputs read in place exactly, of copied ones
-    modulo the alignment), overlap of written inputs, and the switches in `numerics`. Addresses that passed at the last
-    call pass again at once.
+    modulo the alignment) and overlap of written inputs. Addresses that passed at the last call pass again at once.
 
     Args:
         region: the plan.
@@ -104,14 +104,13 @@ class EntryGuard:
         self._masks = [-1 if k in in_place else ALIGNMENT - 1 for k in range(len(args))]
         self._passed = list(map(_address, args))
         self._places = [address & mask for address, mask in zip(self._passed, self._masks, strict=True)]
-        self._numerics = numerics()
         self._layouts = _tensor_guards(args)
         self._written = [k for k, entry in enumerate(region.inputs) if entry.written]
         self._bytes = [end - start for start, end in map(byte_range, args)]
 
     def admits(self, args: Sequence[torch.Tensor]) -> bool:
         """Whether the arguments certainly fit."""
-        if not self._layouts(*args) or numerics() != self._numerics:
+        if not self._layouts(*args):
             return False
         addresses = list(map(_address, args))
         if addresses == self._passed:
@@ -144,37 +143,4 @@ def _tensor_guards(args: Sequence[torch.Tensor]) -> Callable[..., bool]:
     return check
 
 
-def numerics() -> tuple[object, ...]:
-    """Process-wide switches that choose kernels: a graph keeps the choice made at its capture.
-
-    TF32 and the like, reduced-precision reductions and accumulation, cuDNN's switches, deterministic algorithms and
-    whether they fill new memory, and the attention backends with their order. Not `preferred_blas_library`: to read it
-    costs as much as all of these.
-    """
-    # Read in C and by name: the properties of torch.backends cost ten times as much on every call, a loop over a table
-    # twice. The old TF32 flags are not read: they raise once somebody has used the new fp32_precision settings, and
-    # these show the old flags' values too.
-    return (
-        _precision("cuda", "matmul"),
-        _precision("cuda", "conv"),
-        _precision("cuda", "rnn"),
-        _C._get_cublas_allow_fp16_reduced_precision_reduction(),
-        _C._get_cublas_allow_bf16_reduced_precision_reduction(),
-        _C._get_cublas_allow_fp16_accumulation(),
-        _C._get_cudnn_enabled(),
-        _C._get_cudnn_benchmark(),
-        _C._get_cudnn_deterministic(),
-        _C._get_deterministic_algorithms(),
-        _C._get_deterministic_fill_uninitialized_memory(),
-        _C._get_flash_sdp_enabled(),
-        _C._get_mem_efficient_sdp_enabled(),
-        _C._get_math_sdp_enabled(),
-        _C._get_math_sdp_allow_fp16_bf16_reduction(),
-        _C._get_cudnn_sdp_enabled(),
-        tuple(_C._get_sdp_priority_order()),
-    )
-
-
-_C: Any = torch._C
-_precision: Callable[[str, str], str] = torch._C._get_fp32_precision_getter
 _address = torch.Tensor.data_ptr

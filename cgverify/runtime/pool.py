@@ -51,6 +51,7 @@ class Pool:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self._index = device.index
         self._handle: Any = None
         self._capture_stream = capture_stream(device)
         self.turn = Turn(device)
@@ -67,7 +68,10 @@ class Pool:
         Un-graphed work that read a lease is no call: it was enqueued on the stream that got the lease, so that stream
         is waited for as well.
         """
-        raw = self.turn.take()
+        turn = self.turn
+        raw = torch._C._cuda_getCurrentRawStream(self._index)
+        if raw != turn.handle:
+            turn.take()
         readers = self._readers
         if readers and (len(readers) > 1 or raw not in readers):
             for handle, stream in readers.items():

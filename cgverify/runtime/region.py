@@ -30,6 +30,7 @@ from cgverify.runtime.pool import LOCK, EmptyCaptureError
 from cgverify.runtime.results import CaptureRefusedError
 from cgverify.runtime.runtime import Runtime
 from cgverify.runtime.storm import CaptureWatch
+from cgverify.runtime.switches import Switches, read_all_switches, read_common_switches
 
 import torch
 
@@ -54,6 +55,7 @@ class _Recent:
 
     key: EntryKey
     graph: CapturedGraph
+    switches: Switches
     guard: EntryGuard
 
 
@@ -66,12 +68,16 @@ class GraphedRegion:
         source: the text of the body that is executed.
     """
 
-    def __init__(self, plan: Region, body: Any, run: Body, source: str, runtime: Runtime) -> None:
+    def __init__(
+        self, plan: Region, body: Any, run: Body, source: str, runtime: Runtime, *, reads_switches: bool = True
+    ) -> None:
         self.plan = plan
         self.body = body
         self.source = source
         self._run = run
         self._runtime = runtime
+        self._clock = runtime.cache.clock
+        self._read_switches = read_all_switches if reads_switches else read_common_switches
         self._token = object()
         self._addresses: defaultdict[int, set[int]] = defaultdict(set)
         self._warm_threads = threading.local()
@@ -96,14 +102,15 @@ class GraphedRegion:
             torch._C._set_grad_enabled(False)  # in C and by name: `no_grad` costs as much as all guards
         try:
             if not OPEN and not torch.cuda.is_current_stream_capturing():
+                switches = self._read_switches()
                 for entry in self._recent:
-                    if entry.guard.admits(args):
+                    if entry.switches == switches and entry.guard.admits(args):
                         with LOCK:
                             graph = entry.graph
                             if not graph.is_open:
                                 break
                             if not graph.lenders or not self._gives_way(entry.key, graph):
-                                graph.used = next(self._runtime.cache.clock)
+                                graph.used = next(self._clock)
                                 return self._replay(graph, args)
                         return self._ungraphed(args, Refusal.LENT)
             return self._looked_at_closely(args)
@@ -118,9 +125,10 @@ class GraphedRegion:
             return self._ungraphed(args, refusal)
         with LOCK:
             in_place = self._choose_in_place(args)
-            key = EntryKey(self._token, describe(args, in_place))
+            switches = self._read_switches()
+            key = self._key(switches, args, in_place)
             graph = self._runtime.cache.graph(key)
-            refusal = self._look_up_mark(key, args, in_place)
+            refusal = self._look_up_mark(key, switches, args, in_place)
             if graph is None and refusal is Refusal.FIRST_CALL and self._is_warm_here():
                 graph, refusal = self._capture(key, args, in_place)
                 if graph is not None:
@@ -131,7 +139,7 @@ class GraphedRegion:
             if graph is not None and graph.lenders and self._gives_way(key, graph):
                 graph, refusal = None, Refusal.LENT
             if graph is not None:
-                entry = _Recent(key, graph, EntryGuard(self.plan, args, in_place))
+                entry = _Recent(key, graph, switches, EntryGuard(self.plan, args, in_place))
                 self._recent = (entry, *self._recent[: RECENT - 1])
                 return self._replay(graph, args)
         if graph is None and refusal not in (None, Refusal.FIRST_CALL):
@@ -161,9 +169,10 @@ class GraphedRegion:
             with torch.cuda.nvtx.range(self.plan.name):
                 results = graph.replay(args)
         self._replays += 1
-        self._runtime.tally.replays += 1
-        self._runtime.tally.copies += graph.copies
-        self._runtime.tally.leases += graph.leases
+        tally = self._runtime.tally
+        tally.replays += 1
+        tally.copies += graph.copies
+        tally.leases += graph.leases
         return results
 
     def _choose_in_place(self, args: Sequence[torch.Tensor]) -> frozenset[int]:
@@ -175,11 +184,16 @@ class GraphedRegion:
         device = self.plan.device
         return frozenset(k for k in self._only_read if self._runtime.is_lent(device, args[k]))
 
-    def _look_up_mark(self, key: EntryKey, args: Sequence[torch.Tensor], in_place: frozenset[int]) -> Refusal | None:
+    def _key(self, switches: Switches, args: Sequence[torch.Tensor], in_place: frozenset[int]) -> EntryKey:
+        return EntryKey(self._token, (switches, *describe(args, in_place)))
+
+    def _look_up_mark(
+        self, key: EntryKey, switches: Switches, args: Sequence[torch.Tensor], in_place: frozenset[int]
+    ) -> Refusal | None:
         """What is remembered of an entry; kernels that are warm for copied inputs are so for lent ones."""
         mark = self._runtime.cache.mark(key)
         if mark is None and in_place > self._static:
-            mark = self._runtime.cache.mark(EntryKey(self._token, describe(args, self._static)))
+            mark = self._runtime.cache.mark(self._key(switches, args, frozenset(self._static)))
         return mark
 
     def _gives_way(self, key: EntryKey, graph: CapturedGraph) -> bool:

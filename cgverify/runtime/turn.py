@@ -13,15 +13,8 @@ class Turn:
         self.stream = torch.cuda.current_stream(device)
         self.handle: int = self.stream.cuda_stream
 
-    def take(self) -> int:
-        """Orders what this thread's current stream does next after everything enqueued by the last call.
-
-        Returns:
-            The current stream's handle.
-        """
-        raw = torch._C._cuda_getCurrentRawStream(self._device.index)
-        if raw != self.handle:
-            stream = torch.cuda.current_stream(self._device)
-            stream.wait_stream(self.stream)
-            self.stream, self.handle = stream, stream.cuda_stream
-        return raw
+    def take(self) -> None:
+        """Orders what this thread's current stream, another one, does next after everything the last call enqueued."""
+        stream = torch.cuda.current_stream(self._device)
+        stream.wait_stream(self.stream)
+        self.stream, self.handle = stream, stream.cuda_stream
