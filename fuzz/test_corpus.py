@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cgverify.fuzzing.devices import choose_device
 from cgverify.fuzzing.invariants import BaseFault, Broken
-from cgverify.fuzzing.oracles import Verdict, assert_holds, check, check_structure
 from cgverify.fuzzing.program import ProgramError, load_program
-from cgverify.fuzzing.targets import find_target
+from cgverify.fuzzing.shard_run import keep_executor
+from cgverify.fuzzing.verdict import Verdict, assert_holds
 
 import pytest
 
@@ -28,13 +27,11 @@ def test_corpus(path: Path, request: pytest.FixtureRequest) -> None:
         program = load_program(path)
     except ProgramError as error:
         pytest.skip(f"corrupt corpus file: {error}")
-    target = find_target(request.config.getoption("--cgverify-target"))
-    device = choose_device(request.config.getoption("--cgverify-device"))
+    executor = keep_executor(request.config)
+    has_traces = request.config.getoption("--cgverify-target") != "none"
     try:
-        if target.make is not None:
-            _assert_judged(check_structure(program, target))
-        _assert_judged(check(program, None, target, device))
-        _assert_judged(check(program, None, target, device, path="jit"))
+        for name in (*["structure"] * has_traces, "eager", "end-to-end"):
+            _assert_judged(executor.judge(name, program))
     except BaseFault as error:
         if path.stem in BASE_FAULTS:
             pytest.xfail(f"{BASE_FAULTS[path.stem]}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 from cgverify.commands.options import (
@@ -15,6 +16,15 @@ from cgverify.commands.options import (
 
 import typer
 
+
+class Isolation(str, Enum):
+    """Whether a program is judged in a child process."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
 EXIT_CODES = {"ok": 0, "fail": 1, "incomparable": 2}
 
 
@@ -27,6 +37,9 @@ def reproduce(
     blame: Annotated[
         bool, typer.Option("--blame", help="Graph the regions one by one and name the one that flips the verdict.")
     ] = False,
+    isolate: Annotated[
+        Isolation | None, typer.Option(help="In a child process, which may crash: auto (default), always, never.")
+    ] = None,
     json_file: JsonOption = None,
 ) -> int:
     """Run one failure again: 0 it does not show, 1 it does, 2 it cannot run here."""
@@ -35,13 +48,19 @@ def reproduce(
 
     with one_line_errors(CheckError):
         if file.endswith(".py"):
-            if target or device or json_file or blame:
+            if target or device or json_file or blame or isolate:
                 raise CommandError(
-                    f"{file} is a script with a target and a device of its own: drop --target, --device, --blame and "
-                    "--json, or give the program file beside it"
+                    f"{file} is a script with a target and a device of its own: drop --target, --device, --blame, "
+                    "--isolate and --json, or give the program file beside it"
                 )
             return reproduce_script(file)
-        found = reproduce_program(file, target=target or "cgverify", device=(device or Device.auto).value, blame=blame)
+        found = reproduce_program(
+            file,
+            target=target or "cgverify",
+            device=(device or Device.auto).value,
+            blame=blame,
+            isolation=(isolate or Isolation.auto).value,
+        )
     verdict = found.verdict
     if json_file is not None:
         told = {"status": verdict.status, "oracle": found.oracle, "invariant": verdict.invariant}

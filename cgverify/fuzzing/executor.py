@@ -8,6 +8,7 @@ tells whose doing it is. So a crash and a hang are verdicts like any other, and 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -61,6 +62,13 @@ class Lost:
     program: Program
     evidence: str
     verdict: Verdict
+
+
+def make_executor(isolation: str, target: Target, device: DeviceName) -> Executor:
+    """Return what judges programs: `always` in a child, `never`, or `auto`: where the system can fork."""
+    if isolation == "never" or (isolation == "auto" and not hasattr(os, "fork")):
+        return InProcess(target, device)
+    return Isolated(target.name, device).start()
 
 
 @dataclass(slots=True)

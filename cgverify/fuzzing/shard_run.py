@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 
 from cgverify.fuzzing.devices import DeviceName, choose_device
-from cgverify.fuzzing.executor import Executor, InProcess, Isolated
+from cgverify.fuzzing.executor import Executor, make_executor
 from cgverify.fuzzing.journal import Journal
 from cgverify.fuzzing.outcome import Outcome
 from cgverify.fuzzing.profiles import FOLDER, PROFILES, SHARDS
@@ -34,13 +33,25 @@ def run_shard(config: pytest.Config, name: str, number: int, campaign: str) -> O
     target = find_target(config.getoption("--cgverify-target"))
     device = _choose_device(config)
     folder = config.rootpath / FOLDER
-    executor, journal = _keep(config, target, device, folder)
+    executor, journal = keep_executor(config), _keep_journal(config, target, device, folder)
     programs = config.getoption("--cgverify-programs") or profile.programs[name]
     seconds = config.getoption("--cgverify-seconds") or profile.seconds
     share = programs // SHARDS + (number < programs % SHARDS)
     shard = Shard(PROPERTIES[name], target, device, folder / "failures", number, campaign, executor, journal)
     shard.searching = profile.searching
     return shard.run(Budget(share, None if seconds is None else seconds * _workers(config) / SHARDS))
+
+
+def keep_executor(config: pytest.Config) -> Executor:
+    """Return what judges programs in this process as the options say; it is made for the first and closed at the end.
+
+    The test fails if there is no such device.
+    """
+    if _EXECUTOR not in config.stash:
+        target, isolation = find_target(config.getoption("--cgverify-target")), config.getoption("--cgverify-isolate")
+        config.stash[_EXECUTOR] = make_executor(isolation, target, _choose_device(config))
+        config.add_cleanup(config.stash[_EXECUTOR].close)
+    return config.stash[_EXECUTOR]
 
 
 def _choose_device(config: pytest.Config) -> DeviceName:
@@ -50,21 +61,12 @@ def _choose_device(config: pytest.Config) -> DeviceName:
     return choose_device(name)
 
 
-def _keep(config: pytest.Config, target: Target, device: DeviceName, folder: Path) -> tuple[Executor, Journal]:
-    """Return executor and journal of this process, made for its first shard and closed at its end."""
+def _keep_journal(config: pytest.Config, target: Target, device: DeviceName, folder: Path) -> Journal:
+    """Return the journal of this process, made for its first shard and closed at its end."""
     if _JOURNAL not in config.stash:
-        journal = Journal(folder / "journal", target.name, device)
-        executor = _make_executor(config.getoption("--cgverify-isolate"), target, device)
-        config.stash[_EXECUTOR], config.stash[_JOURNAL] = executor, journal
-        config.add_cleanup(journal.close)
-        config.add_cleanup(executor.close)
-    return config.stash[_EXECUTOR], config.stash[_JOURNAL]
-
-
-def _make_executor(isolation: str, target: Target, device: DeviceName) -> Executor:
-    if isolation == "never" or (isolation == "auto" and not hasattr(os, "fork")):
-        return InProcess(target, device)
-    return Isolated(target.name, device).start()
+        config.stash[_JOURNAL] = Journal(folder / "journal", target.name, device)
+        config.add_cleanup(config.stash[_JOURNAL].close)
+    return config.stash[_JOURNAL]
 
 
 def _workers(config: pytest.Config) -> int:

@@ -58,9 +58,10 @@ def _text_faults(trace: TraceCtx) -> Iterator[str]:
     except SyntaxError as error:
         yield f"the text is no Python: {error}"
         return
-    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    name = trace.siginfo().name  # of what Thunder calls; an emitted text may define others
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == name]
     if len(functions) != 1:
-        yield f"the text defines {len(functions)} functions instead of one"
+        yield f"the text defines {name} {len(functions)} times instead of once"
         return
     function = functions[0]
     imported = {name for node in module.body for name in _imported(node)}

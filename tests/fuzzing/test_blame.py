@@ -70,6 +70,7 @@ def test_the_command_blames(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     file = tmp_path / "islands.json"
     file.write_text(encode_program(ISLANDS))
     command = ["reproduce", str(file), "--target", f"{MUTANTS}:LostWrite", "--device", "emulated", "--blame"]
+    command += ["--isolate", "never"]
     assert cli.main(command) == 1
     assert "to blame: CUDAGraph1 of computation" in capsys.readouterr().out
     assert cli.main(["reproduce", "script.py", "--blame"]) == 2

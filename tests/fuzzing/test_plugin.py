@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 
 from cgverify.fuzzing import pytest_plugin
 from cgverify.fuzzing.profiles import SHARDS, count_workers
+from cgverify.fuzzing.program import Input, Program, Step, encode_program
 from cgverify.fuzzing.shard_run import run_shard
 from cgverify.fuzzing.summary import FLOORS, find_vacuity
+from tests.fuzzing.programs_by_name import PROGRAMS
 
 import pytest
 import torch
@@ -144,6 +147,18 @@ def test_a_run_that_dies_is_taken_up(tmp_path: Path) -> None:
     assert "1 examples were running when their process ended; run again: 1 fail" in done.stdout
     assert "crash: the process dies of SIGABRT" in done.stdout
     assert list((tmp_path / ".cgverify" / "journal").iterdir()) == []
+
+
+def test_a_kept_program_that_crashes_is_a_failure(tmp_path: Path) -> None:
+    """A program of the corpus that ends its process fails its own test, and the run goes on."""
+    shutil.copy(ROOT / "fuzz" / "test_corpus.py", tmp_path)
+    (tmp_path / "corpus").mkdir()
+    deadly = Program(inputs=(Input(shape=(2,)),), steps=(Step("sin", (0,)),), outputs=(-1,))
+    for name, program in (("deadly", deadly), ("double", PROGRAMS["double"])):
+        (tmp_path / "corpus" / f"{name}.json").write_text(encode_program(program), encoding="utf-8")
+    done = run_pytest(tmp_path, "-k", "corpus", "--cgverify-target", "tests.fuzzing.deadly:Deadly")
+    assert "1 failed, 1 passed" in done.stdout
+    assert "crash: the process dies of SIGABRT" in done.stdout
 
 
 @pytest.mark.parametrize(

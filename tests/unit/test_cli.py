@@ -187,7 +187,7 @@ def write_program(file: Path, **changes: object) -> str:
 def test_program_file_is_judged(target: str, code: int, last: str, tmp_path: Path, capsys: Output) -> None:
     """``reproduce`` prints the program and the verdict, and exits 1 where an oracle fails."""
     file = write_program(tmp_path / "program.json")
-    assert cli.main(["reproduce", file, "--target", target, "--device", "emulated"]) == code
+    assert cli.main(["reproduce", file, "--target", target, "--device", "emulated", "--isolate", "never"]) == code
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "def program(x0):"
     assert lines[-1].startswith(last)
@@ -199,6 +199,25 @@ def test_script_is_run(code: int, tmp_path: Path) -> None:
     script = tmp_path / "failure.py"
     script.write_text(f"raise SystemExit({code})")
     assert cli.main(["reproduce", str(script)]) == code
+
+
+def test_crashing_program_is_reproduced(tmp_path: Path, capsys: Output) -> None:
+    """A program that ends the process that runs it has shown its failure, and the command says so."""
+    file = write_program(tmp_path / "program.json", steps=[{"op": "sin", "args": [0]}])
+    target = ["--target", "tests.fuzzing.deadly:Deadly"]
+    assert cli.main(["reproduce", file, *target, "--device", "emulated", "--blame"]) == 1
+    *_, verdict, blamed = capsys.readouterr().out.splitlines()
+    assert verdict.startswith("fail: the rewritten trace: crash the process dies of SIGABRT")
+    assert blamed.startswith("to blame: a crash would end the process that looks")
+
+
+def test_a_target_that_is_no_transform_is_one_line(tmp_path: Path, capsys: Output) -> None:
+    """What the target's name stands for is looked at before anything runs."""
+    file = write_program(tmp_path / "program.json")
+    assert cli.main(["reproduce", file, "--target", "collections:OrderedDict"]) == 2
+    error = capsys.readouterr().err
+    assert "is a OrderedDict, which has no transform_trace_post_optimization" in error
+    assert error.count("\n") == 1
 
 
 def test_crashing_script_is_reproduced(tmp_path: Path) -> None:
