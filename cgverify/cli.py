@@ -6,6 +6,8 @@ output, in plain text where that is not a terminal; an error is one line on stan
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 import traceback
@@ -81,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     # Thunder says on import which optional library it has not found; that is no news to whoever runs a command
     warnings.filterwarnings("ignore", "transformer_engine module not found", UserWarning)
+    _open_streams()
     given = fill_in_json(sys.argv[1:] if arguments is None else list(arguments))
     try:
         code = app(args=given or ["--help"], prog_name="cgverify", standalone_mode=False)
@@ -94,6 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return _stop_writing()
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            return _report_fault()
+        _stop_writing()
+        return _fail("cannot write to standard output: No space left on device; make room")
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):
             return _stop_writing()
@@ -102,12 +110,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"code under check ended the process with SystemExit({error.code!r}); nothing was concluded")
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error: its class lives in click or in typer, by typer's version
+            if type(error).__name__ == "NoArgsIsHelpError":  # a group of commands alone, as `cgverify` alone
+                print(error.format_message())
+                return 0
             context = getattr(error, "ctx", None)
             where = "cgverify" if context is None else context.command_path
             found = error.format_message()
             return _fail(f"{found.rstrip('.')}; see {where} --help")
-        traceback.print_exc()
-        return _fail("this is a fault in cgverify: please report it with the lines above")
+        return _report_fault()
     return code if isinstance(code, int) else 0
 
 
@@ -127,6 +137,21 @@ def _options(
     ] = False,
 ) -> None:
     """Options of ``cgverify`` itself, before a command's."""
+
+
+def _open_streams() -> None:
+    """Let nothing that is printed fail: where a stream was closed nobody reads, and an encoding may lack characters."""
+    sys.stdout = sys.stdout or io.StringIO()
+    sys.stderr = sys.stderr or io.StringIO()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _report_fault() -> int:
+    """Print the exception that nobody expected."""
+    traceback.print_exc()
+    return _fail("this is a fault in cgverify: please report it with the lines above")
 
 
 def _stop_writing() -> int:

@@ -150,4 +150,4 @@ def _make_input(part: str, generator: torch.Generator) -> torch.Tensor:
 def one_line(error: BaseException) -> str:
     """Name an exception by its class and the first line of its message."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {lines[0].rstrip(' .:;')}" if lines else type(error).__name__

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +18,7 @@ from cgverify.commands.options import (
     LocationArgument,
     TargetOption,
     one_line_errors,
+    only_json,
     write_json,
 )
 from cgverify.progress import show_waiting
@@ -51,13 +54,14 @@ def check(
 
     if format is Format.json and json_file not in (None, STANDARD_OUTPUT):
         raise CommandError(f"--format json prints what --json {json_file} writes: drop one of them")
-    with one_line_errors(CheckError), show_waiting(f"checking {location}"):
-        checked = check_function(location, target=target, inputs=inputs, device=device.value)
     where = STANDARD_OUTPUT if format is Format.json else json_file
+    with one_line_errors(CheckError), only_json(where), show_waiting(f"checking {location}"):
+        checked = check_function(location, target=target, inputs=inputs, device=device.value)
     if where is not None:
         write_json("check", _describe(checked), where)
     if where != STANDARD_OUTPUT:
-        print(_render(checked, format))
+        for line in _render(checked, format, location if target == "cgverify" else None):
+            print(line)
     return 0 if checked.ok else 1
 
 
@@ -66,9 +70,13 @@ def _describe(checked: Checked) -> dict[str, Any]:
     return {"subject": checked.subject, "ok": checked.ok, "regions": checked.regions, "reports": reports}
 
 
-def _render(checked: Checked, format: Format) -> str:
-    lines = [report.render("github" if format is Format.github else "text") for report in checked.reports]
+def _render(checked: Checked, format: Format, ours: str | None) -> Iterator[str]:
+    """The reports and a line that sums them up; where `ours`, a location, got no region, that says where to look."""
+    for report in checked.reports:
+        found = report.render("github" if format is Format.github else "text")
+        if found:
+            yield found
     if format is Format.text:
         regions = f"{checked.regions} region{'' if checked.regions == 1 else 's'}"
-        lines.append(f"{checked.subject}: {'proved' if checked.ok else 'not proved'}, {regions}")
-    return "\n".join(line for line in lines if line)
+        hint = f"; cgverify show {shlex.quote(ours)} says why" if ours is not None and not checked.regions else ""
+        yield f"{checked.subject}: {'proved' if checked.ok else 'not proved'}, {regions}{hint}"

@@ -10,7 +10,7 @@ import typer
 
 
 def explain(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="A rule's code, such as CG401.")],
+    code: Annotated[str, typer.Argument(metavar="CODE", help="A rule's code or name, such as CG401.")],
     json_file: JsonOption = None,
 ) -> int:
     """Print what a rule checks, why, and what to do."""
@@ -21,7 +21,7 @@ def explain(
     except KeyError as error:
         raise CommandError(str(error.args[0])) from error
     if json_file is not None:
-        write_json("rule", {"code": code.upper(), "manual": manual}, json_file)
+        write_json("rule", {"code": manual.split()[0], "manual": manual}, json_file)
     if json_file != STANDARD_OUTPUT:
         print(manual, end="")
     return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,6 +49,16 @@ def one_line_errors(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         raise CommandError(str(error)) from error
+
+
+@contextmanager
+def only_json(where: str | None) -> Iterator[None]:
+    """Sends what the user's code prints to standard error while JSON alone goes to standard output."""
+    if where != STANDARD_OUTPUT:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def write_json(subject: str, found: Mapping[str, Any], where: str) -> None:

@@ -15,6 +15,7 @@ from cgverify.commands.options import (
     LocationArgument,
     TargetOption,
     one_line_errors,
+    only_json,
     write_json,
     write_text,
 )
@@ -45,7 +46,7 @@ def show(
     from cgverify.report.terminal import print_partition
 
     with one_line_errors(CheckError, PageError):
-        with show_waiting(f"compiling {location}"):
+        with only_json(json_file), show_waiting(f"compiling {location}"):
             shown = show_function(location, target=target, inputs=inputs, device=device.value)
         if html is not None:
             write_text(html, render_partition(shown))

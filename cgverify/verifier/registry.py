@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cgverify.diagnostics import Diagnostic, Location, Note, Severity
@@ -111,19 +112,32 @@ def find(code: str) -> Rule:
     """The rule of a code.
 
     Raises:
-        KeyError: no such rule; the message lists the codes there are.
+        KeyError: no such rule; the message lists the codes that are like it, or else all there are.
     """
     found = _RULES.get(code)
     if found is None:
-        raise KeyError(f"no rule {code!r}: the codes are {', '.join(sorted(_RULES))}")
+        like = get_close_matches(code, _RULES, n=3, cutoff=0.7)
+        one_of = " or ".join(like) if like else ", ".join(sorted(_RULES))
+        raise KeyError(
+            f"no rule {code!r}: {'did you mean ' if like else 'the codes are '}{one_of}{'?' if like else ''}"
+        )
     return found
 
 
 def explain(code: str) -> str:
     """The manual of a rule: a title line and its docstring.
 
+    Args:
+        code: the rule's code or name, in any case; a code may lack its letters.
+
     Raises:
-        KeyError: no such rule; the message lists the codes there are.
+        KeyError: no such rule; the message lists the codes that are like it, or else all there are.
     """
-    found = find(code.upper())
+    found = find(_code_of(code.strip()))
     return f"{found.code} {found.name} ({found.family}, {found.severity.value})\n\n{found.manual}\n"
+
+
+def _code_of(text: str) -> str:
+    """The code that somebody means who writes `cg401`, `401` or `lost-input-write`."""
+    by_name = {rule.name: code for code, rule in _RULES.items()}
+    return by_name.get(text.lower()) or (f"CG{text}" if text.isdecimal() else text.upper())

@@ -92,9 +92,11 @@ def test_taken_code_refused() -> None:
 
 
 def test_unknown_code_explained() -> None:
-    """`explain` of an unknown code names the codes there are."""
-    with pytest.raises(KeyError, match="CG101"):
-        registry.explain("CG999")
+    """`explain` of an unknown code names the codes that are like it, or else all there are."""
+    with pytest.raises(KeyError, match=r"no rule 'CG405X': did you mean CG405 or CG40\d or CG40\d\?"):
+        registry.explain("CG405x")
+    with pytest.raises(KeyError, match=r"the codes are CG101, CG102, .*, CG504"):
+        registry.explain("E501")
 
 
 def test_mutators_know_their_rules() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -69,6 +70,27 @@ def test_json_is_one_object(capsys: Output) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["ok"] is False
     assert "CG501" in {d["code"] for report in found["reports"] for d in report["diagnostics"]}
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_json_is_alone(command: str, capsys: Output) -> None:
+    """What the user's code prints goes to standard error, so that standard output is JSON and nothing else."""
+    assert cli.main([command, f"{MODEL}:talks", "--device", "emulated", "--json"]) == 0
+    written = capsys.readouterr()
+    assert json.loads(written.out)["ok"] is True
+    assert "making arguments" in written.err
+
+
+def test_function_without_graphs_says_where_to_look(capsys: Output) -> None:
+    """A proof about no graph at all names the command that says why there is none."""
+    assert check(f"{MODEL}:spectrum") == 0
+    assert capsys.readouterr().out.endswith(f"proved, 0 regions; cgverify show {MODEL}:spectrum says why\n")
+
+
+def test_github_without_findings_is_empty(capsys: Output) -> None:
+    """``--format github`` prints not even an empty line where there is nothing to annotate."""
+    assert check(f"{MODEL}:step", "--format", "github") == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_github_is_annotations_alone(capsys: Output) -> None:
@@ -322,12 +344,14 @@ def test_explain_prints_each_manual(capsys: Output) -> None:
     for rule in registry.rules():
         assert cli.main(["explain", rule.code.lower()]) == 0
         assert capsys.readouterr().out == registry.explain(rule.code)
+        assert registry.explain(rule.name) == registry.explain(f" {rule.code[2:]}") == registry.explain(rule.code)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["explain", "CG999"], "no rule 'CG999': the codes are CG101, "),
+        (["explain", "XYZ"], "no rule 'XYZ': the codes are CG101, "),
+        (["explain", "cg41"], "no rule 'CG41': did you mean CG401"),
         (["expalin"], "No such command 'expalin'. Did you mean 'explain'?; see cgverify --help"),
         (["check"], "Missing argument 'FILE.py:FUNC'; see cgverify check --help"),
         (["check", "x.py:f", "--colour"], "No such option: --colour; see cgverify check --help"),
@@ -347,6 +371,45 @@ def test_no_arguments_is_help(capsys: Output) -> None:
     """``cgverify`` alone lists its commands."""
     assert cli.main([]) == 0
     assert "check" in capsys.readouterr().out
+
+
+def test_group_alone_is_help(capsys: Output) -> None:
+    """A group of commands alone lists them, as ``cgverify`` alone does."""
+    assert cli.main(["campaign"]) == 0
+    written = capsys.readouterr()
+    assert written.out.startswith("Usage: cgverify campaign ")
+    assert written.err == ""
+
+
+def test_poor_encoding_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where standard output knows no frames of tables, what it lacks is escaped."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert cli.main(["show", f"{MODEL}:step", "--device", "emulated"]) == 0
+    assert rb"\u250c G0" in written.getvalue()
+
+
+def test_closed_output_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that nobody listens to does its work."""
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["explain", "CG101"]) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
+def test_full_disk_is_one_line() -> None:
+    """Output that cannot be written ends the command with one line."""
+    program = "import cgverify.cli, sys; sys.exit(cgverify.cli.main(['explain', 'CG101']))"
+    path = os.pathsep.join([str(Path(cgverify.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            env={**os.environ, "PYTHONPATH": path},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.stderr == "error: cannot write to standard output: No space left on device; make room\n"
+    assert done.returncode == 2
 
 
 def test_fault_of_ours_is_not_a_finding(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:

@@ -118,6 +118,25 @@ def exits_inputs(device: str) -> tuple[torch.Tensor]:
     raise SystemExit(0)
 
 
+def talks(x: torch.Tensor) -> torch.Tensor:
+    """Its inputs print."""
+    return x + 1
+
+
+def talks_inputs(device: str) -> tuple[torch.Tensor]:
+    """The arguments of ``talks``, made with much ado."""
+    print("making arguments")
+    return (torch.ones(2, device=device),)
+
+
+def spectrum(x: torch.Tensor) -> torch.Tensor:
+    """Nothing of it can be captured: Thunder does not know the op."""
+    return torch.fft.fft(x)
+
+
+spectrum_inputs = branches_inputs
+
+
 def gives_up(x: torch.Tensor) -> torch.Tensor:
     """Ends the process when it is called."""
     sys.exit(3)
