@@ -167,6 +167,11 @@ class CampaignFolder:
         finally:
             os.close(file)
 
+    def is_free(self, shard: int) -> bool:
+        """Whether no process has claimed a shard, just now."""
+        with self.claim(shard) as is_free:
+            return is_free
+
     def _read(self, file: Path) -> Part:
         return _decode(file, Part, "`cgverify campaign run` makes it again")
 

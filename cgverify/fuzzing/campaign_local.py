@@ -20,14 +20,15 @@ from typing import IO
 
 from cgverify.fuzzing.campaign import CampaignError
 from cgverify.fuzzing.campaign_folder import CampaignFolder
+from cgverify.fuzzing.journal import DEATHS
 from cgverify.fuzzing.lifeline import die_with_parent
 from cgverify.fuzzing.profiles import find_gpus
 
 POLL = 0.5
 """Seconds between two looks at the workers."""
 
-MAX_FRUITLESS = 3
-"""Workers that may fail in a row without a part to show for it."""
+MAX_FRUITLESS = DEATHS + 1
+"""Workers that may fail in a row with nothing to show for it: one more than a program may end until it is given up."""
 
 MAX_KILLED = 100
 """The same for workers that somebody kills: a program cannot, it runs in a child."""
@@ -52,22 +53,25 @@ def run_locally(folder: CampaignFolder, workers: int, tell: Callable[[CampaignFo
         CampaignError: workers end one after the other without getting anything done.
     """
     running: list[_Worker] = []
-    dead = parts = 0
+    dead = before = 0
     fruitless: list[int] = []
     try:
         while True:
             for worker in [worker for worker in running if worker.process.poll() is not None]:
                 running.remove(worker)
                 dead += worker.process.returncode != 0
-                if folder.count_done() > parts:
+                if (done := folder.count_done() + len(folder.recovered())) > before:
                     fruitless.clear()
-                parts = folder.count_done()
+                before = done
                 _check_fruitless(fruitless, worker)
                 worker.log.close()
             open_shards = folder.find_open()
             if not open_shards and not running:
                 return dead
-            while len(running) < min(workers, len(open_shards)):
+            # A shard that is claimed, by another terminal's worker perhaps, is nothing to start one for.
+            wanted = min(workers, len(open_shards)) - len(running)
+            free = sum(map(folder.is_free, open_shards)) if wanted > 0 else 0
+            for _ in range(min(wanted, free)):
                 taken = {worker.slot for worker in running}
                 running.append(_start(folder, next(slot for slot in range(workers) if slot not in taken)))
             tell(folder)

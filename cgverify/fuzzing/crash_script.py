@@ -22,6 +22,13 @@ if "--inside" not in sys.argv:
     sys.exit(done.returncode)
 """
 
+UNTOLD = """import sys
+
+print("cannot run here: nothing was made of a program that ends the fuzzer; give the one beside to cgverify reproduce")
+sys.exit(2)
+"""
+"""The reproducer of a program that nothing but a death is known of."""
+
 
 def guard_script(script: str) -> str:
     """Return the script with a guard between its docstring and its imports.

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 
-from cgverify.fuzzing.crash_script import DEADLY, guard_script
+from cgverify.fuzzing.crash_script import DEADLY, UNTOLD, guard_script
 from cgverify.fuzzing.executor import LIMIT, Executor
 from cgverify.fuzzing.outcome import Failure
 from cgverify.fuzzing.program import Program, encode_program
@@ -112,6 +112,17 @@ class Findings:
         begun = time.monotonic()
         self._record(program, verdict, since)
         self.spent += time.monotonic() - begun
+
+    def give_up(self, program: Program, verdict: Verdict, since: float) -> None:
+        """Write and record a failure as it is, without running it: that would end this process."""
+        key = failure_key(program, verdict.invariant)
+        if any(known.key == key for known in self.failures):
+            return
+        kinds = tuple(dict.fromkeys(step.op for step in program.steps))
+        why = f"{verdict.invariant} with target {self.target.name}: {verdict.evidence}"
+        script = write_failure(self.folder, key, msgspec.structs.replace(program, why=why), UNTOLD)
+        evidence, source = verdict.evidence, repr(program)
+        self.failures.append(Failure(key, verdict.invariant, kinds, evidence, source, str(script), round(since, 1)))
 
     def _count(self, position: int) -> None:
         known = self.failures[position]

@@ -5,12 +5,14 @@ when its verdict is in and what follows from it is written. Lines are written wi
 survives the death of the process; once a second they are also forced to the disk, which survives that of the machine.
 
 A process holds a lock on its file while it lives. A file without one belongs to a dead process: a program that starts
-in it and does not end there was running, and whoever claims it runs it first.
+in it and does not end there was running, and whoever claims it runs it first. Each such death is one byte in a file
+beside, named by the program, until a process survives it; so one that no process survives can be given up.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import time
 import uuid
@@ -29,6 +31,9 @@ SYNC = 1.0
 MAX_BYTES = 8 << 20
 """Size from which a file starts anew, as soon as nothing in it is unfinished."""
 
+DEATHS = 3
+"""Processes that may die of a program before it is given up: the one that drew it, and two that try again."""
+
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line: a program starts, or (without `program`) has ended.
@@ -41,6 +46,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
         program: its file.
         status: the verdict.
         invariant: what is broken, empty unless it fails.
+        waiting: whether it was claimed and does not run yet.
     """
 
     number: int
@@ -50,6 +56,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     program: str = ""
     status: str = ""
     invariant: str = ""
+    waiting: bool = False
 
 
 @dataclass(slots=True)
@@ -92,7 +99,7 @@ class Journal:
             program: the program.
             number: the number under which it was claimed; None for a program that is new.
         """
-        entry = Running(self._start(property, program) if number is None else number)
+        entry = Running(self._start(property, program, number))
         yield entry
         self._write(Line(entry.number, status=entry.status, invariant=entry.invariant))
 
@@ -106,19 +113,40 @@ class Journal:
             claimed += [] if path == self.path else self._claim_file(path, property)
         return claimed
 
+    def count_deaths(self, property: str, program: Program) -> int:
+        """Return how many processes died while they judged a program, since one last survived it."""
+        try:
+            return self.deaths(property, program).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def forget_deaths(self, property: str, program: Program) -> None:
+        """Note that a process survived a program."""
+        self.deaths(property, program).unlink(missing_ok=True)
+
+    def deaths(self, property: str, program: Program) -> Path:
+        """Return the file that counts the deaths of a program."""
+        parts = property, self._target, self._device, encode_program(program)
+        digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return self._folder / f"{digest[:16]}.deaths"
+
     def close(self) -> None:
         """Let go of the file; one in which nothing is unfinished is deleted."""
         if not find_unfinished(os.pread(self._file, os.fstat(self._file).st_size, 0)):
             self.path.unlink(missing_ok=True)
         os.close(self._file)
 
-    def _start(self, property: str, program: Program) -> int:
-        if self._size > MAX_BYTES and not self._open:
-            os.ftruncate(self._file, 0)
-            self._size = 0
-        self._number += 1
-        self._write(Line(self._number, property, self._target, self._device, encode_program(program)))
-        return self._number
+    def _start(self, property: str, program: Program, number: int | None = None, waiting: bool = False) -> int:
+        """Write that a program starts, under a new number if it has none; return the number."""
+        if number is None:
+            if self._size > MAX_BYTES and not self._open:
+                os.ftruncate(self._file, 0)
+                self._size = 0
+            self._number += 1
+            number = self._number
+        text = encode_program(program)
+        self._write(Line(number, property, self._target, self._device, text, waiting=waiting))
+        return number
 
     def _write(self, line: Line) -> None:
         self._size += os.write(self._file, msgspec.json.encode(line) + b"\n")
@@ -138,7 +166,10 @@ class Journal:
                 if (line.property, line.target, line.device) == (property, self._target, self._device):
                     unfinished.remove(line)
                     program = decode_program(line.program, str(path))
-                    claimed.append((self._start(property, program), program))
+                    if not line.waiting:
+                        with self.deaths(property, program).open("ab") as deaths:
+                            deaths.write(b"x")
+                    claimed.append((self._start(property, program, waiting=True), program))
                     os.write(file, msgspec.json.encode(Line(line.number, status="claimed")) + b"\n")
             if not unfinished:
                 path.unlink()

@@ -19,7 +19,8 @@ from cgverify.fuzzing.devices import DeviceName
 from cgverify.fuzzing.executor import Executor, InProcess
 from cgverify.fuzzing.findings import Effort, Findings
 from cgverify.fuzzing.hashes import add_hashes, hash_text
-from cgverify.fuzzing.journal import Journal
+from cgverify.fuzzing.invariants import Crash
+from cgverify.fuzzing.journal import DEATHS, Journal
 from cgverify.fuzzing.outcome import Outcome, Recovered
 from cgverify.fuzzing.program import Program, encode_program
 from cgverify.fuzzing.properties import Property
@@ -127,12 +128,21 @@ class Shard:
         if self.journal is None:
             return
         for number, program in self.journal.claim(self.property.name):
+            if given_up := self._find_given_up(self.journal, program):
+                with self.journal.running(self.property.name, program, number) as entry:
+                    entry.status, entry.invariant = given_up.status, given_up.invariant
+                self._note_recovered(given_up, "process", repr(program))
+                if look_into:
+                    self._record_given_up(program, given_up)
+                continue
             with self.journal.running(self.property.name, program, number) as entry:
                 verdict = self.judge.judge(self.property.name, program)
                 entry.status, entry.invariant = verdict.status, verdict.invariant
-                self._note_recovered(program, verdict, "process")
+                self._note_recovered(verdict, "process", render_source(resolve_program(program)))
                 if look_into and verdict.status == "fail":
                     self._look_into(program, verdict)
+            if look_into:
+                self.journal.forget_deaths(self.property.name, program)
 
     def draw(self, count: int, batch: int) -> None:
         """Draw and judge `count` programs of one batch, or as many as time allows."""
@@ -157,20 +167,39 @@ class Shard:
     def _run(self, program: Program) -> Verdict:
         if self.journal is None:
             return self._judge(program)
+        if given_up := self._find_given_up(self.journal, program):
+            self._count(program, given_up)
+            self._record_given_up(program, given_up)
+            return given_up
         with self.journal.running(self.property.name, program) as entry:
             verdict = self._judge(program)
             entry.status, entry.invariant = verdict.status, verdict.invariant
+        self.journal.forget_deaths(self.property.name, program)
         return verdict
+
+    def _find_given_up(self, journal: Journal, program: Program) -> Verdict | None:
+        """Return the verdict on a program of which too many processes died, without judging it; None for others."""
+        if journal.count_deaths(self.property.name, program) < DEATHS:
+            return None
+        file = journal.deaths(self.property.name, program).name
+        evidence = f"{DEATHS} processes that judged it died; to have it judged again, delete {file} in the journal"
+        return Verdict("fail", Crash.name, None, evidence)
+
+    def _record_given_up(self, program: Program, verdict: Verdict) -> None:
+        self.findings.give_up(program, verdict, time.monotonic() - self.started)
+
+    def _count(self, program: Program, verdict: Verdict) -> None:
+        self.outcome.programs += 1
+        self.hashes = add_hashes([self.hashes, hash_text(encode_program(program))])
+        count_verdict(self.counts, program, verdict)
 
     def _judge(self, program: Program) -> Verdict:
         begun = time.monotonic()
         verdict = self.judge.judge(self.property.name, program)
         self.outcome.seconds += time.monotonic() - begun
         self._note_lost()
-        self.outcome.programs += 1
-        self.hashes = add_hashes([self.hashes, hash_text(encode_program(program))])
+        self._count(program, verdict)
         self.coverage.observe(program)
-        count_verdict(self.counts, program, verdict)
         if verdict.facts.base_fault and len(self.outcome.base_faults) < MAX_BASE_FAULTS:
             source = render_source(resolve_program(program))
             self.outcome.base_faults.append(f"{verdict.facts.base_fault}\n{source}")
@@ -180,11 +209,10 @@ class Shard:
 
     def _note_lost(self) -> None:
         for lost in self.judge.lost[self.lost :]:
-            self._note_recovered(lost.program, lost.verdict, "child")
+            self._note_recovered(lost.verdict, "child", render_source(resolve_program(lost.program)))
         self.lost = len(self.judge.lost)
 
-    def _note_recovered(self, program: Program, verdict: Verdict, cause: str) -> None:
-        source = render_source(resolve_program(program))
+    def _note_recovered(self, verdict: Verdict, cause: str, source: str) -> None:
         entry = Recovered(self.property.name, source, verdict.status, verdict.evidence, cause)
         self.outcome.recovered.append(entry)
         if self.keep_recovered is not None:

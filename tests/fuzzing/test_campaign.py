@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from cgverify.cli import main
+from cgverify.fuzzing import campaign_local
 from cgverify.fuzzing.campaign import PART, Campaign, CampaignError, Found, Measured, Merged, Part, Unit
 from cgverify.fuzzing.campaign_folder import CampaignFolder, merge_folders
 from cgverify.fuzzing.campaign_merging import merge_parts
@@ -238,6 +240,33 @@ def test_matrix(capsys: pytest.CaptureFixture[str]) -> None:
     """The matrix has one job for each shard."""
     assert main(["campaign", "matrix", "--shards", "2"]) == 0
     assert json.loads(capsys.readouterr().out) == {"include": [{"shard": 0, "of": 2}, {"shard": 1, "of": 2}]}
+
+
+class Enough(Exception):
+    """Ends a campaign in a test."""
+
+
+@pytest.mark.parametrize(("claimed", "started"), [([], 2), ([0, 1], 1), ([0, 1, 2], 0)])
+def test_workers_are_started_for_free_shards_only(
+    claimed: list[int], started: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where another process runs all that is left, no worker is started to find that out."""
+    folder = CampaignFolder.create(tmp_path, PLAN)
+    slots: list[int] = []
+
+    def start(_: CampaignFolder, slot: int) -> campaign_local._Worker:
+        slots.append(slot)
+        return campaign_local._Worker(process, slot, (tmp_path / f"{slot}").open("w+b"))
+
+    def end(_: CampaignFolder) -> None:
+        raise Enough
+
+    monkeypatch.setattr(campaign_local, "_start", start)
+    with ExitStack() as stack, subprocess.Popen([sys.executable, "-c", ""]) as process:
+        assert all(stack.enter_context(folder.claim(shard)) for shard in claimed)
+        with pytest.raises(Enough):
+            campaign_local.run_locally(folder, 2, end)
+    assert slots == list(range(started))
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:

@@ -9,7 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cgverify.fuzzing.journal import Journal, count_waiting, find_unfinished
+from cgverify.fuzzing.executor import InProcess
+from cgverify.fuzzing.journal import DEATHS, Journal, count_waiting, find_unfinished
+from cgverify.fuzzing.program import Program, load_program
+from cgverify.fuzzing.properties import PROPERTIES
+from cgverify.fuzzing.session import Shard
+from cgverify.fuzzing.targets import find_target
+from cgverify.fuzzing.verdict import Verdict
 from tests.fuzzing.programs_by_name import PROGRAMS
 
 import pytest
@@ -59,6 +65,78 @@ def test_claimed_is_not_lost(tmp_path: Path) -> None:
     ((number, program),) = journal.claim("equivalence")
     with journal.running("equivalence", program, number) as entry:
         entry.status = "ok"
+    journal.close()
+    assert list(tmp_path.glob("*.jsonl")) == []
+
+
+class Dies(BaseException):
+    """Stands for the death of the process."""
+
+
+class Poisoned(InProcess):
+    """Dies of one program."""
+
+    def judge(self, property: str, program: Program, limit: float = 0.0) -> Verdict:
+        if program == ONE:
+            raise Dies
+        return Verdict("ok")
+
+
+def begin_shard(folder: Path) -> Shard:
+    """A shard that draws, and judges for, nobody."""
+    target = find_target("cgverify")
+    judge = Poisoned(target, "emulated")
+    journal = open_journal(folder / "journal")
+    shard = Shard(PROPERTIES["equivalence"], target, "emulated", folder / "failures", 0, "test", judge, journal)
+    shard.begin(None)
+    return shard
+
+
+@pytest.mark.parametrize("drawn_again", [True, False])
+def test_a_program_that_no_process_survives_is_given_up(drawn_again: bool, tmp_path: Path) -> None:
+    """After the process that drew it and two that took it up, a program is a crash on record, and is not run again."""
+    for death in range(DEATHS):
+        shard = begin_shard(tmp_path)
+        with pytest.raises(Dies):
+            shard.recover(look_into=not drawn_again)
+            assert death == 0
+            shard._run(ONE)
+        assert shard.journal is not None
+        abandon(shard.journal)
+    shard = begin_shard(tmp_path)
+    shard.recover(look_into=not drawn_again)
+    assert not drawn_again or not shard.findings.failures
+    assert [shard._run(program).invariant for program in (ONE, TWO)] == ["crash", ""]
+    outcome = shard.end()
+    assert [(entry.status, entry.cause) for entry in outcome.recovered] == [("fail", "process")]
+    ((failure,), recovered) = outcome.failures, outcome.recovered[0]
+    assert failure.evidence == recovered.evidence
+    assert failure.evidence.startswith("3 processes that judged it died; to have it judged again, delete ")
+    assert load_program(Path(failure.script).with_suffix(".json")).steps == ONE.steps
+    assert outcome.statuses["fail"] == 1
+    assert shard.journal is not None
+    shard.journal.close()
+    (tmp_path / "journal" / failure.evidence.split()[-4]).unlink()
+    assert list((tmp_path / "journal").iterdir()) == []
+
+
+def test_a_program_that_a_process_survives_is_forgiven(tmp_path: Path) -> None:
+    """Deaths count until a process survives the program, and only of what was running."""
+    for _ in range(2):
+        dead = open_journal(tmp_path)
+        interrupt(dead)
+        abandon(dead)
+    journal = open_journal(tmp_path)
+    assert len(journal.claim("equivalence")) == 2
+    assert journal.count_deaths("equivalence", ONE) == 2
+    abandon(journal)
+    journal = open_journal(tmp_path)
+    claimed = journal.claim("equivalence")
+    assert journal.count_deaths("equivalence", ONE) == 2
+    for number, program in claimed:
+        with journal.running("equivalence", program, number) as entry:
+            entry.status = "ok"
+    journal.forget_deaths("equivalence", ONE)
     journal.close()
     assert list(tmp_path.iterdir()) == []
 
