@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
+from cgverify.columns import lay_out, shorten, wrap
+
 Format = Literal["text", "json", "github"]
 FORMATS: tuple[Format, ...] = ("text", "json", "github")
 
-
-WIDTH = 100
-"""Columns of a report as text; only the path of a source file may take more."""
 
 WORDS = {
     "region": "a region is a group of ops that a transform made one call, such as a CUDA graph",
@@ -71,10 +69,13 @@ class Location:
 
     @property
     def users_line(self) -> str:
-        """`[model.py:3]`, or `[from model.py:3 on]` for several ops; empty where nobody knows."""
+        """`[model.py:3]`, or `[from model.py:3 on]` for several ops; empty where nobody knows.
+
+        A path below the working directory is told from there.
+        """
         if self.source is not None:
-            return f"[{self.source}]"
-        return f"[from {self.begins} on]" if self.begins is not None else ""
+            return f"[{shorten(self.source)}]"
+        return f"[from {shorten(self.begins)} on]" if self.begins is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +112,15 @@ class Diagnostic:
 
     def render(self) -> str:
         """Several lines of text, in the shape described in this module's first paragraph."""
-        lines = _wrap(f"{self.severity.value}[{self.code}]: ", self.message)
-        lines += _place("  at ", self.location)
-        lines += _wrap("  why: ", self.why)
+        lines = wrap(f"{self.severity.value}[{self.code}]: ", self.message)
+        lines += lay_out("  at ", self.location.place, self.location.text, self.location.users_line)
+        lines += wrap("  why: ", self.why)
         for note in self.notes:
-            lines += _wrap("  note: ", note.message)
+            lines += wrap("  note: ", note.message)
             if note.location is not None:
-                lines += _place("    at ", note.location)
-        return "\n".join([*lines, *_wrap("  help: ", self.help)])
+                at = note.location
+                lines += lay_out("    at ", at.place, at.text, at.users_line)
+        return "\n".join([*lines, *wrap("  help: ", self.help)])
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as plain JSON data."""
@@ -199,7 +201,7 @@ class Report:
         told = [f"{at.place} is op {at.op}, counted from 0, of the trace `{at.trace}`" for at in (*places,)[:1]]
         text = " ".join(_prose(self.diagnostics))
         told += [meaning for word, meaning in WORDS.items() if re.search(rf"\b{word}", text)]
-        return _wrap("words: ", "; ".join(told))
+        return wrap("words: ", "; ".join(told))
 
     def summary(self) -> str:
         """One line: proved, or how many findings of each severity."""
@@ -229,30 +231,6 @@ class VerificationError(Exception):
 def _prose(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
     for found in diagnostics:
         yield from (found.message, found.why, *(note.message for note in found.notes), found.help)
-
-
-def _wrap(prefix: str, text: str) -> list[str]:
-    """The text after its prefix, in lines that fit; none if there is no text."""
-    indent = " " * min(len(prefix), 8)
-    return (
-        textwrap.wrap(prefix + text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True)
-        if text
-        else []
-    )
-
-
-def _place(prefix: str, location: Location) -> list[str]:
-    """A location in lines that fit: the comment of an op is dropped first, then its end; a path has its own line."""
-    source = location.users_line
-    start = f"{prefix}{location.place}"
-    plain = location.text.partition("  # ")[0]
-    for text in (location.text, plain):
-        line = "  ".join(part for part in (start, text, source) if part)
-        if len(line) <= WIDTH:
-            return [line]
-    room = WIDTH - len(start) - 2
-    text = next((text for text in (location.text, plain) if len(text) <= room), f"{plain[: room - 1]}…")
-    return [f"{start}  {text}", *([f"{' ' * len(prefix)}{source}"] if source else [])]
 
 
 def _location_dict(location: Location | None) -> dict[str, Any] | None:

@@ -163,3 +163,18 @@ def test_example_of_the_readme_prints_what_it_says(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", str(script)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert result.stdout.replace(f"{tmp_path}{os.sep}", "") == blocks[1], result.stderr
+
+
+def test_finding_of_the_readme_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second example of README.md, judged, gives the finding below it, which the verifier's page shows too."""
+    readme, page = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/verifier.md"))
+    (source,) = re.findall(r"^```python\n(import torch\n\n\ndef count.*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
+    (finding,) = re.findall(r"^```\n(error\[CG401\].*?)^```", readme, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "counter.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "counter.py:count", "--target", "thunder", "--device", "emulated"]) == 1
+    assert finding in capsys.readouterr().out
+    assert finding in page
+    assert cli.main(["check", "counter.py:count", "--device", "emulated"]) == 0

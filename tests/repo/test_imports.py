@@ -44,7 +44,7 @@ FACTS = frozenset({"ir", "plan", "diagnostics"})
 SEMANTICS = frozenset({"semantics", "facts", "lowering", "proxies", "scalars", "signatures"})
 
 # The passes of the transform that look into bound symbols or make them.
-PASSES = frozenset({"effects", "tables", "emit", "driver", "roles", "scalars", "sizes"})
+PASSES = frozenset({"effects", "tables", "emit", "driver", "roles", "scalars", "signature", "sizes", "switches"})
 
 # Modules and packages of the fuzzer that break things from inside, and what they have to reach for it.
 BRIDGES = {
@@ -57,10 +57,9 @@ TABLE = {
     "thunder_compat": Allowed(torch=True, thunder=True),
     "ir": Allowed(thunder=True),
     "plan": Allowed(),
-    "diagnostics": Allowed(),
-    "transform": Allowed(
-        FACTS, torch=True, thunder=frozenset({"effects", "tables", "emit", "driver", "roles", "scalars", "sizes"})
-    ),
+    "columns": Allowed(),
+    "diagnostics": Allowed(frozenset({"columns"})),
+    "transform": Allowed(FACTS, torch=True, thunder=PASSES),
     "runtime": Allowed(frozenset({"plan", "diagnostics"}), torch=True),
     "emulation": Allowed(torch=True),
     "verifier": Allowed(FACTS, torch=SEMANTICS, thunder=SEMANTICS),

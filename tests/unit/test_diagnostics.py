@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from cgverify.diagnostics import WIDTH, WORDS, Diagnostic, Location, Note, Report, Severity
+from cgverify.columns import WIDTH
+from cgverify.diagnostics import WORDS, Diagnostic, Location, Note, Report, Severity
 from cgverify.verifier import registry
 
 import pytest
@@ -39,6 +41,14 @@ def test_path_is_never_cut() -> None:
     path = f"/{'deep/' * 30}model.py:3"
     lines = finding(location=Location("computation", 1, "t1 = torch.add(x, y)", path)).render().splitlines()
     assert lines[1:3] == ["  at computation:1  t1 = torch.add(x, y)", f"     [{path}]"]
+
+
+def test_path_is_told_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path below the working directory is shown from there, and data keep the whole."""
+    monkeypatch.chdir(tmp_path)
+    found = finding(location=Location("computation", 1, "t1 = torch.add(x, y)", f"{tmp_path}/a/model.py:3"))
+    assert "t1 = torch.add(x, y)  [a/model.py:3]" in found.render()
+    assert found.as_dict()["location"]["source"] == f"{tmp_path}/a/model.py:3"
 
 
 def test_line_of_a_region() -> None:
