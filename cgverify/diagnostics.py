@@ -208,7 +208,7 @@ class Report:
         if not self.diagnostics:
             return f"{self.subject}: proved"
         counts = {level: sum(d.severity is level for d in self.diagnostics) for level in Severity}
-        words = ", ".join(f"{n} {level.value}{'s' if n > 1 else ''}" for level, n in counts.items() if n)
+        words = ", ".join(count(n, level.value) for level, n in counts.items() if n)
         return f"{self.subject}: {'proved' if self.ok else 'not proved'} ({words})"
 
 
@@ -231,6 +231,11 @@ class VerificationError(Exception):
 def _prose(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
     for found in diagnostics:
         yield from (found.message, found.why, *(note.message for note in found.notes), found.help)
+
+
+def count(number: int, what: str) -> str:
+    """`1 value`, `2 values`, `no values`."""
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 def _location_dict(location: Location | None) -> dict[str, Any] | None:

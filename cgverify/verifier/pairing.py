@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cgverify.diagnostics import Diagnostic, Note, Severity
+from cgverify.diagnostics import Diagnostic, Note, Severity, count
 from cgverify.ir import Op, OpKind, TraceView, flat_names
 from cgverify.verifier import registry
 from cgverify.verifier.semantics import Proxy, is_static, metadata_of
@@ -47,7 +47,7 @@ def _check_saved(forward: TraceView, backward: Subject, unpacks: dict[str, Op]) 
     if first is None:
         return
     if len(groups) != len(first.outputs):
-        message = f"`{forward.name}` saves {len(groups)} groups of values, `{backward.after.name}` takes "
+        message = f"`{forward.name}` saves {count(len(groups), 'group')} of values; `{backward.after.name}` takes "
         yield _misfit(backward, first, f"{message}{len(first.outputs)}", ())
         return
     for saved, op in zip(groups, (unpacks.get(name) for name in first.outputs), strict=True):
@@ -56,14 +56,14 @@ def _check_saved(forward: TraceView, backward: Subject, unpacks: dict[str, Op]) 
         taken = op.bsym.flat_proxy_outs
         notes = (Note(f"saved: {', '.join(saved) or 'none'}"), Note(f"taken: {', '.join(op.outputs) or 'none'}"))
         if len(saved) != len(op.bsym.flat_outs):
-            message = f"`{forward.name}` saves {len(saved)} values where `{backward.after.name}` takes "
-            yield _misfit(backward, op, f"{message}{len(op.bsym.flat_outs)} apart", notes)
+            message = f"`{forward.name}` saves {count(len(saved), 'value')}; `{backward.after.name}` takes "
+            yield _misfit(backward, op, f"{message}{len(op.bsym.flat_outs)}", notes)
         elif len(saved) == len(taken):
             for name, proxy in zip(saved, taken, strict=True):
                 given = forward.values.get(name)
                 if given is not None and _differ(given, proxy):
                     message = (
-                        f"`{forward.name}` saves `{name}` where `{backward.after.name}` takes another kind of value"
+                        f"`{forward.name}` saves `{name}`; `{backward.after.name}` takes another kind of value there"
                     )
                     yield _misfit(backward, op, message, notes)
 
@@ -82,13 +82,15 @@ def _check_counts(forward: TraceView, backward: Subject, unpacks: dict[str, Op])
     op = unpacks.get(parameters[1]) if len(parameters) > 1 else None
     results = returned.get("flat_output")
     if op is not None and results is not None and len(op.bsym.output) != len(results):
-        message = f"`{backward.after.name}` takes {len(op.bsym.output)} cotangents for {len(results)} results"
+        message = f"`{backward.after.name}` takes {count(len(op.bsym.output), 'gradient')} of results; "
+        message += f"`{forward.name}` has {count(len(results), 'result')}"
         yield _misfit(backward, op, message, ())
     last = backward.after.return_op
     if last is not None and len(last.bsym.args) == 1 and isinstance(last.bsym.args[0], (tuple, list)):
         gradients, arguments = len(last.bsym.args[0]), len(returned["flat_args"])
         if gradients != arguments:
-            message = f"`{backward.after.name}` returns {gradients} gradients for {arguments} arguments"
+            message = f"`{backward.after.name}` returns {count(gradients, 'gradient')}; "
+            message += f"`{forward.name}` has {count(arguments, 'argument')}"
             yield _misfit(backward, last, message, ())
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
-from cgverify.diagnostics import Diagnostic, Location, Note, Report, Severity
+from cgverify.diagnostics import Diagnostic, Location, Note, Report, Severity, count
 from cgverify.ir import TraceView, view_trace
 from cgverify.verifier import registry
 from cgverify.verifier.divergence import is_grounded
@@ -103,7 +103,7 @@ def _take_sides(was: Outcome, now: Outcome) -> _Sides:
 def _differing(what: str, were: tuple[Handed, ...], are: tuple[Handed, ...], sides: _Sides) -> Iterator[Diagnostic]:
     name, where = sides.now.view.name, _return_of(sides.now.view)
     if len(were) != len(are):
-        message = f"`{name}` hands out {len(are)} {what}s, before {len(were)}"
+        message = f"`{name}` hands out {count(len(are), what)}; before, there were {len(were)}"
         yield _say("CG108", message, where, help="hand out what the trace before does")
         return
     wrong = [position for position, (old, new) in enumerate(zip(were, are, strict=True)) if old.key != new.key]
@@ -138,7 +138,7 @@ def _effects(sides: _Sides) -> Iterator[Diagnostic]:
     if was.state.draws != now.state.draws:
         draws, were = ([step for step in side.state.steps if step.drawn] for side in (now, was))
         code = "CG402" if len(draws) == len(were) else "CG502" if len(draws) < len(were) else "CG503"
-        message = f"`{name}` draws {len(draws)} times, before {len(were)} times"
+        message = f"`{name}` makes {count(len(draws), 'random draw')}; before, there were {len(were)}"
         if code == "CG402":
             message = f"`{name}` draws other random numbers than before, or in another order"
         yield _say(code, message, whole, sides.evidence)

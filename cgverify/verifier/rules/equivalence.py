@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cgverify.diagnostics import Location, Note
+from cgverify.diagnostics import Location, Note, count
 from cgverify.verifier.divergence import Cause, Divergence
 from cgverify.verifier.registry import Finding, rule
 from cgverify.verifier.subject import Subject
@@ -23,8 +23,8 @@ def sides(subject: Subject, divergence: Divergence) -> tuple[Note, ...]:
     if divergence.before is not None:
         notes.append(Note("before the transform", subject.step_was(divergence.before)))
     if divergence.dependents:
-        count = divergence.dependents
-        notes.append(Note(f"{count} later {'op differs' if count == 1 else 'ops differ'} only because of this one"))
+        differ = "differs" if divergence.dependents == 1 else "differ"
+        notes.append(Note(f"{count(divergence.dependents, 'later op')} {differ} only because of this one"))
     return tuple(notes)
 
 

@@ -65,10 +65,10 @@ def returning_less(trace: TraceCtx) -> TraceCtx:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda trace: saving(trace, (saved(trace)[0][:-1], saved(trace)[1])), "saves "),
-        (lambda trace: saving(trace, saved(trace)[:1]), "saves 1 groups of values, "),
+        (lambda trace: saving(trace, (saved(trace)[0][:-1], saved(trace)[1])), "values; `"),
+        (lambda trace: saving(trace, saved(trace)[:1]), "saves 1 group of values; `"),
         (other_kind, "takes another kind of value"),
-        (returning_less, " cotangents for "),
+        (returning_less, " of results; `"),
     ],
 )
 def test_a_pair_that_does_not_fit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from cgverify.diagnostics import Note, Severity
+from cgverify.diagnostics import Note, Severity, count
 from cgverify.ir import Op, OpKind
 from cgverify.verifier.region import Region
 from cgverify.verifier.registry import Finding, rule
@@ -91,11 +91,11 @@ def _stray_claim(subject: Subject, region: Region) -> str:
     if region.claim is None:
         return ""
     if len(region.claim.ops) != len(region.computing):
-        return f"the plan lists {len(region.claim.ops)} ops, the body has {len(region.computing)}"
+        return f"the plan lists {count(len(region.claim.ops), 'op')}; the body has {len(region.computing)}"
     before = subject.before.ops
     for index, op in zip(region.claim.ops, region.computing, strict=True):
         if not 0 <= index < len(before) or before[index].outputs != op.outputs:
-            return f"the plan lists op {index}, the body has `{op.name}` at that place"
+            return f"the plan lists op {index}; the body has `{op.name}` at that place"
     return ""
 
 
