@@ -163,7 +163,7 @@ def _check_arguments(function: Callable[..., Any], arguments: tuple[Any, ...], l
     """Refuse arguments that the function does not take, in words that name both."""
     called = function.forward if isinstance(function, torch.nn.Module) else function
     try:
-        inspect.signature(called).bind(*arguments)
+        inspect.signature(called, follow_wrapped=False).bind(*arguments)
     except TypeError as error:
         count = f"{len(arguments)} argument{'' if len(arguments) == 1 else 's'}"
         raise CheckError(f"{location} does not take the {count} of {given}: {error}; make them fit") from error

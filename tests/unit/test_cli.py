@@ -52,6 +52,12 @@ def test_module_goes_to_the_device(capsys: Output) -> None:
     assert capsys.readouterr().out.splitlines()[-1].endswith(":model under cgverify on emulated: proved, 2 regions")
 
 
+def test_decorated_function_takes_what_it_takes(capsys: Output) -> None:
+    """Arguments are held against the function that is called, not against the one that it wraps."""
+    assert check(f"{MODEL}:takes_one") == 0
+    assert "proved, 1 region" in capsys.readouterr().out
+
+
 def test_importable_target(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target may be a module on the import path and an attribute of it."""
     monkeypatch.syspath_prepend(str(FILES))

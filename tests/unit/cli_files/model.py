@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import sys
 from typing import Any
@@ -160,3 +161,12 @@ def takes_two(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 takes_two_inputs = branches_inputs
+
+
+@functools.wraps(takes_two)
+def takes_one(x: torch.Tensor) -> torch.Tensor:
+    """A decorator's work: it says that it takes two, and takes one."""
+    return takes_two(x, x)
+
+
+takes_one_inputs = branches_inputs
