@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from cgverify.emulation import EmulatedCUDA
 
@@ -60,6 +60,33 @@ def _repair() -> None:
     torch.cuda.synchronize()
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
         torch.zeros(1, device="cuda")
+
+
+SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], object]], ...] = (
+    ("autograd is on", torch.is_grad_enabled, torch.set_grad_enabled),
+    ("autocast is on", lambda: torch.is_autocast_enabled("cuda"), lambda on: torch.set_autocast_enabled("cuda", on)),
+    ("the default dtype", torch.get_default_dtype, torch.set_default_dtype),
+    ("the current stream", lambda: torch.cuda.current_stream(), lambda stream: torch.cuda.set_stream(stream)),
+    ("determinism is asked for", torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+)
+"""Settings of the process on which results depend, each with how it is read and written."""
+
+
+@contextmanager
+def settings_kept() -> Iterator[Callable[[], str]]:
+    """Put the settings of the process back after the block; what is given says which one it has changed, or nothing."""
+    before = [read() for _, read, _ in SETTINGS]
+
+    def describe_change() -> str:
+        changes = ((what, old, read()) for (what, read, _), old in zip(SETTINGS, before, strict=True))
+        return next((f"{what}: {new} instead of {old}" for what, old, new in changes if new != old), "")
+
+    try:
+        yield describe_change
+    finally:
+        for (_, read, write), old in zip(SETTINGS, before, strict=True):
+            if read() != old:
+                write(old)
 
 
 def find_damage() -> str:

@@ -11,7 +11,7 @@ from cgverify.diagnostics import VerificationError
 from cgverify.emulation import EmulatedCUDA
 from cgverify.fuzzing.anchor import look_up, widen
 from cgverify.fuzzing.comparison import Difference, compare_records, is_near
-from cgverify.fuzzing.devices import find_damage
+from cgverify.fuzzing.devices import find_damage, settings_kept
 from cgverify.fuzzing.events import has_autocast, without_autocast
 from cgverify.fuzzing.execution import Record, first_line, run_history
 from cgverify.fuzzing.invariants import (
@@ -91,12 +91,14 @@ class Trial:
     def judge_target(self, transform: Any) -> Verdict:
         """Judge the transform against Thunder without graphs."""
         try:
-            tested, regions = self._run_target(transform)
+            with settings_kept() as describe_change:
+                tested, regions = self._run_target(transform)
+                changed = describe_change()
             facts = _facts(self.resolved, self.reference, regions)
             difference = next(compare_records(self.reference, tested), None)
             if difference is not None:
                 return self._judge_difference(difference, facts)
-            if damage := find_damage():
+            if damage := find_damage() or changed:
                 raise Fails(ProcessDamaged, f"afterwards, {damage}")
         except Fails as failure:
             return Verdict("fail", failure.invariant.name, None, str(failure))

@@ -9,6 +9,7 @@ from cgverify.fuzzing.comparison import compare_records
 from cgverify.fuzzing.execution import CallRecord, Record
 from cgverify.fuzzing.invariants import INVARIANTS, Broken
 from cgverify.fuzzing.oracles import Verdict, assert_holds, check, check_structure
+from cgverify.fuzzing.program import Program, Step
 from cgverify.fuzzing.snapshots import relate, take_snapshots
 from cgverify.fuzzing.targets import Target, TargetError, find_target
 from tests.fuzzing.programs_by_name import PROGRAMS
@@ -122,6 +123,41 @@ def test_transform_that_raises() -> None:
 
     verdict = check(PROGRAMS["double"], None, target(change), "emulated")
     assert (verdict.invariant, verdict.evidence) == ("transform-failed", "KeyError: 'no such op'")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "evidence"),
+    [
+        (lambda: torch.set_default_dtype(torch.float64), "the default dtype: torch.float64 instead of torch.float32"),
+        (lambda: torch.set_grad_enabled(False), "autograd is on: False instead of True"),
+        (lambda: torch.set_autocast_enabled("cuda", True), "autocast is on: True instead of False"),
+        (lambda: torch.cuda.set_stream(torch.cuda.Stream()), "the current stream: "),
+        (lambda: torch.use_deterministic_algorithms(True), "determinism is asked for: True instead of False"),
+    ],
+)
+def test_settings_that_a_target_leaves_changed(break_it: Callable[[], object], evidence: str) -> None:
+    """A target that leaves the process with other settings fails, and what is judged next finds the old ones."""
+
+    def change(trace: TraceCtx) -> TraceCtx:
+        break_it()
+        return trace
+
+    verdict = check(PROGRAMS["double"], None, target(change), "emulated")
+    assert (verdict.status, verdict.invariant) == ("fail", "process-damaged")
+    assert verdict.evidence.startswith(f"afterwards, {evidence}")
+    assert check(PROGRAMS["double"], None, CGVERIFY, "emulated").status == "ok"
+
+
+def test_a_target_that_disturbs_the_reference_is_to_blame() -> None:
+    """A wrong result counts, though the un-graphed function would give it too after what the target has done."""
+
+    def change(trace: TraceCtx) -> TraceCtx:
+        torch.set_default_dtype(torch.float64)
+        return trace
+
+    program = Program(inputs=PROGRAMS["double"].inputs, steps=(Step("constant"),), outputs=(-1,))
+    verdict = check(program, None, target(change), "emulated", path="jit")
+    assert (verdict.status, verdict.invariant) == ("fail", "wrong-metadata")
 
 
 def record(value: torch.Tensor, **changes: Any) -> Record:
