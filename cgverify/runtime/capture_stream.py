@@ -1,51 +1,63 @@
-"""What a capture has to itself: the stream it records, and the workspaces of cuBLAS.
+"""Streams to capture on, which nobody else can get.
 
-torch hands out its 32 streams in a ring, so whoever makes a stream may get one that somebody else uses. Work that
-another thread enqueues on a stream in capture becomes part of the graph instead of running; so captures have a stream
-that the ring does not know. cuBLAS writes to a workspace per handle and stream, and a graph goes on writing to the one
-that its capture was given: with that of the ring's stream, un-graphed products on this stream and replays would
-overwrite each other's partial sums. So a capture begins without workspaces and leaves none behind: the ones it takes
-lie in its pool, whose graphs never run at the same time.
+torch hands out its 32 streams in a ring, so whoever makes a stream may get one that somebody else uses. Captures must
+not be made on those. Work that another thread enqueues on a stream in capture becomes part of the graph instead of
+running. And cuBLAS writes to a workspace per thread and stream: a graph goes on writing to that of its capture, so
+un-graphed products on that stream and replays would overwrite each other's partial sums.
+
+A pool has streams of its own as long as it has graphs. The workspaces of its captures lie in its memory, and its graphs
+never run at the same time. torch goes on holding the workspace of a stream that came back, in memory of the pool that
+is gone, and can only be told to drop all there are, although graphs that others captured may still write to theirs. So
+streams that came back rest, and only where pools come and go in numbers is one used again, without workspaces.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-from collections.abc import Iterator
+import threading
+from collections import defaultdict, deque
 
 import torch
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: not ordered with the legacy default stream
 
-_handles: dict[torch.device, int] = {}
+RESTING = 8
+"""How many streams that came back rest, each with a workspace (32 MiB on Hopper) for each thread that captured."""
+
+_resting: defaultdict[torch.device, deque[int]] = defaultdict(deque)
 
 
-def capture_stream(device: torch.device) -> torch.cuda.Stream:
-    """A stream to capture on, the same one for all captures of a device. Nothing ever runs on it.
+class CaptureStream:
+    """A stream to capture on, from the driver, or the one that came back first if enough rest.
 
-    Where no driver gives one, under the emulation say, a stream of torch's ring.
+    Where there is no driver, under the emulation say, it is a stream of torch's ring.
+
+    Args:
+        device: where to capture.
+
+    Attributes:
+        stream: the stream. Nothing ever runs on it.
     """
-    with torch.cuda.device(device):
-        torch.cuda.default_stream().query()  # the driver makes a stream only in a thread that has used the device
-        handle = _handles.get(device) or _new_stream()
-        if not handle:
-            return torch.cuda.Stream()
-        _handles[device] = handle
-        return torch.cuda.ExternalStream(handle, device=device)
 
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._clean_in: set[int] = set()
+        self._is_new = len(_resting[device]) <= RESTING
+        with torch.cuda.device(device):
+            self._handle = _new_stream() if self._is_new else _resting[device].popleft()
+            self.stream = torch.cuda.ExternalStream(self._handle, device) if self._handle else torch.cuda.Stream()
 
-@contextlib.contextmanager
-def own_workspaces() -> Iterator[None]:
-    """A block whose products of matrices take new workspaces, and give them back to the allocator at its end.
+    def prepare(self) -> None:
+        """To be called before a capture: drops workspaces that this thread may have from an earlier owner."""
+        thread = threading.get_ident()
+        if not self._is_new and thread not in self._clean_in:
+            self._clean_in.add(thread)
+            torch._C._cuda_clearCublasWorkspaces()
 
-    Others' workspaces go back as well, and are taken again at the next product, from the same memory most of the time.
-    """
-    _give_workspaces_back()
-    try:
-        yield
-    finally:
-        _give_workspaces_back()
+    def give_back(self) -> None:
+        """To be called when the last graph captured on it is gone."""
+        if self._handle:
+            _resting[self._device].append(self._handle)
 
 
 def _new_stream() -> int:
@@ -54,10 +66,7 @@ def _new_stream() -> int:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return 0
+    torch.cuda.default_stream().query()  # the driver makes a stream only in a thread that has used the device
     handle = ctypes.c_void_p()
     refused = driver.cuStreamCreate(ctypes.byref(handle), _NON_BLOCKING)
     return 0 if refused else handle.value or 0
-
-
-def _give_workspaces_back() -> None:
-    torch._C._cuda_clearCublasWorkspaces()

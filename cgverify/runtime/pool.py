@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cgverify.runtime.capture_stream import capture_stream, own_workspaces
+from cgverify.runtime.capture_stream import CaptureStream
 from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span, storage_address
 from cgverify.runtime.leases import Lender, prune
 from cgverify.runtime.room import Room
@@ -53,7 +53,7 @@ class Pool:
         self.device = device
         self._index = device.index
         self._handle: Any = None
-        self._capture_stream = capture_stream(device)
+        self._streams: list[CaptureStream] = []  # the last one is for captures with the handle there is
         self.turn = Turn(device)
         self.serial = 0
         self.lenders: list[Lender] = []
@@ -144,30 +144,32 @@ class Pool:
         _dispose_of_waiting()
         if self._handle is None:
             self._handle = torch.cuda.graph_pool_handle()
+            self._streams.append(CaptureStream(self.device))
         graph = torch.cuda.CUDAGraph()
         caller = torch.cuda.current_stream(self.device)
-        stream = self._capture_stream
+        stream = self._streams[-1].stream
         self.take_turn()
         stream.wait_stream(caller)
+        self._streams[-1].prepare()
+        allocated = torch.cuda.memory_allocated(self.device)
         try:
-            with own_workspaces():
-                allocated = torch.cuda.memory_allocated(self.device)
-                with torch.cuda.stream(stream), _garbage_collection_paused():
-                    graph.capture_begin(pool=self._handle, capture_error_mode="thread_local")
-                    try:
-                        self._room.make(needs)
-                        results = body(*buffers)
-                    except BaseException:
-                        # the error that matters is the body's; ending an invalidated capture raises a second one
-                        with contextlib.suppress(RuntimeError):
-                            _end_capture(graph)
-                        raise
-                    is_empty = _end_capture(graph)
-            kept = torch.cuda.memory_allocated(self.device) - allocated
+            with torch.cuda.stream(stream), _garbage_collection_paused():
+                graph.capture_begin(pool=self._handle, capture_error_mode="thread_local")
+                try:
+                    self._room.make(needs)
+                    results = body(*buffers)
+                except BaseException:
+                    # the error that matters is the body's; ending an invalidated capture raises a second one
+                    with contextlib.suppress(RuntimeError):
+                        _end_capture(graph)
+                    raise
+                is_empty = _end_capture(graph)
         except BaseException:
             self._abandon()
             release_generator(self.device, stream)
+            self._forget_handle_of_no_graph()
             raise
+        kept = max(0, torch.cuda.memory_allocated(self.device) - allocated)
         caller.wait_stream(stream)
         if is_empty:
             graph.reset()
@@ -176,7 +178,7 @@ class Pool:
         self._graphs += 1
         self.serial += 1
         self._room.keep(graph, kept)
-        return graph, results, max(0, kept)
+        return graph, results, kept
 
     def dispose(self, graph: torch.cuda.CUDAGraph) -> None:
         """Gives a graph's memory back, now or, while somebody captures, later; the stores go with the last graph."""
@@ -195,6 +197,8 @@ class Pool:
         if not self._graphs:
             self._handle = None
             self._room.forget()
+            while self._streams:
+                self._streams.pop().give_back()
 
     def _abandon(self) -> None:
         """Ends a failed capture's hold on the allocator: an invalidated capture ends before it lets go of its pool.

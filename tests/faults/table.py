@@ -413,8 +413,8 @@ FAULTS: tuple[Fault, ...] = (
         "D02",
         "A library's workspace is freed, grown or shared",
         "prevented",
-        "Captures have a stream that torch hands out to nobody, begin without cuBLAS workspaces and leave none behind: "
-        "those they take lie in their pool.",
+        "Captures have streams that torch hands out to nobody, so their cuBLAS workspaces are theirs alone and lie in "
+        "their pool.",
         "test_d::test_D02_library_workspaces",
     ),
     Fault(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import defaultdict, deque
+from typing import Any
 
 from cgverify import CUDAGraphTransform
 from cgverify.fuzzing.mutants import IgnoredAlignment
-from cgverify.runtime.capture_stream import capture_stream
+from cgverify.runtime.capture_stream import RESTING
 from cgverify.runtime.guards import Refusal
 
 import pytest
@@ -102,17 +104,35 @@ def test_a_fused_symbol_of_torch_compile_is_graphed() -> None:
     assert (transform.stats().captures, transform.stats().replays) == (2, 8)
 
 
-def test_captures_have_a_stream_of_their_own() -> None:
-    """None of the streams that torch hands out is the one that captures record: its work would become part of them."""
-    stream = capture_stream(torch.device("cuda:0"))
-    assert stream.cuda_stream == capture_stream(torch.device("cuda:0")).cuda_stream
-    assert stream.cuda_stream not in {torch.cuda.Stream().cuda_stream for _ in range(64)}
-    assert stream.cuda_stream != torch.cuda.default_stream().cuda_stream
+def capture_stream_of(transform: CUDAGraphTransform) -> int:
+    """The handle of the stream on which the transform captures."""
+    return transform._runtime.pool("cuda:0")._streams[-1].stream.cuda_stream
+
+
+def test_captures_have_streams_that_nobody_else_gets() -> None:
+    """Neither torch's ring nor a transform that is alive has the stream of another one; those that rest are few."""
+    alive, seen = [], []
+    for number in range(4 * RESTING):
+        transform = CUDAGraphTransform()
+        jitted = thunder.jit(lambda x: x.sin() + 1, transforms=[transform])
+        for _ in range(3):
+            jitted(torch.ones(4, device="cuda"))
+        seen.append(capture_stream_of(transform))
+        if number < 2:
+            alive.append(jitted)
+        else:
+            transform.reset()
+    assert len(set(seen[:3])) == 3
+    assert not set(seen[:2]) & set(seen[2:])
+    assert RESTING <= len(set(seen)) <= 3 + 2 * RESTING
+    assert not set(seen) & {0, *(torch.cuda.Stream().cuda_stream for _ in range(64))}
 
 
 @pytest.mark.parametrize(("dtype", "sizes"), [(torch.float32, (64, 65536, 64)), (torch.bfloat16, (128, 8192, 128))])
 def test_products_beside_replays_have_workspaces_of_their_own(dtype: torch.dtype, sizes: tuple[int, int, int]) -> None:
-    """Long products, summed in parts in a workspace: neither replays nor un-graphed ones on the captured stream err."""
+    """Long products are summed in parts in a workspace: on every stream of torch's ring at once, and replayed, all are
+    right.
+    """
     rows, inner, columns = sizes
     one, two, three, four = (
         torch.randn(*shape, device="cuda", dtype=dtype) for shape in ((rows, inner), (inner, columns)) * 2
@@ -121,32 +141,63 @@ def test_products_beside_replays_have_workspaces_of_their_own(dtype: torch.dtype
     for _ in range(3):
         jitted(one, two)
     expected, beside = (one @ two) * 1.0, three @ four
+    ring = [torch.cuda.Stream() for _ in range(32)]
     torch.cuda.synchronize()
-    for _ in range(20):
-        with torch.cuda.stream(capture_stream(torch.device("cuda:0"))):
-            ungraphed = [three @ four for _ in range(6)]
-        replayed = [jitted(one, two) for _ in range(3)]
+    for _ in range(5):
+        ungraphed = []
+        for stream in ring:
+            with torch.cuda.stream(stream):
+                ungraphed += [three @ four for _ in range(2)]
+        replayed = [jitted(one, two) for _ in range(6)]
         torch.cuda.synchronize()
         assert all(torch.equal(result, expected) for result in replayed)
         assert all(torch.equal(result, beside) for result in ungraphed)
 
 
-def test_nobody_waits_for_a_backward_of_thunder_on_another_stream() -> None:
-    """Without graphs: Thunder's split autograd nodes run a backward on no stream that autograd knows; unsplit ones do."""
+def test_a_graph_of_somebody_else_keeps_its_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures leave alone what an older graph of the caller's writes to, on a stream that was warmed up before."""
+    monkeypatch.setattr("cgverify.runtime.capture_stream._resting", defaultdict(deque))
+    one, two = torch.randn(64, 65536, device="cuda"), torch.randn(65536, 64, device="cuda")
+    stream, theirs = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        expected = one @ two
+    torch.cuda.synchronize()
+    with torch.cuda.graph(theirs, stream=stream):
+        result = one @ two
+    jitted = thunder.jit(lambda a, b: (a @ b) * 1.0, transforms=[CUDAGraphTransform()])
+    for _ in range(3):
+        jitted(one, two)
+    with torch.cuda.stream(stream):
+        others = [torch.zeros(4 << 20, device="cuda") for _ in range(8)]
+    torch.cuda.synchronize()
+    theirs.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(result, expected)
+    assert not any(bool(other.any()) for other in others)
+
+
+class Late(torch.autograd.Function):
+    """Tripled, with a gradient that its stream takes long to make."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        torch.cuda._sleep(50_000_000)
+        return gradient * 3
+
+
+def test_thunder_reads_a_cotangent_before_its_stream_wrote_it() -> None:
+    """Without graphs: Thunder's split autograd nodes run a backward on no stream that autograd knows."""
     main, side, right = torch.cuda.current_stream(), torch.cuda.Stream(), []
-
-    def delay(cotangent: torch.Tensor) -> torch.Tensor:
-        with torch.cuda.stream(main):
-            torch.cuda._sleep(50_000_000)
-        return cotangent
-
     for unsplit in (False, True):
         jitted = thunder.jit(torch.nn.Linear(64, 64).to("cuda"), thunderfx_disable_split_autograd=unsplit)
         x = torch.ones(64, 64, device="cuda", requires_grad=True)
         side.wait_stream(main)
         with torch.cuda.stream(side):
-            y = jitted(x * 3)
-        y.register_hook(delay)
+            y = Late.apply(jitted(x))
         main.wait_stream(side)
         y.sum().backward()
         torch.cuda.synchronize()
