@@ -45,7 +45,7 @@ def find_refusal(region: Region, args: Sequence[torch.Tensor]) -> Refusal | None
     """The first reason not to graph this call, None if there is none."""
     if OPEN and is_opted_out():
         return Refusal.OPTED_OUT
-    if torch.cuda.is_current_stream_capturing():
+    if is_captured(region.device):
         return Refusal.INSIDE_CAPTURE
     for arg in args:
         if type(arg) not in _PLAIN or arg.layout is not torch.strided or str(arg.device) != region.device:
@@ -57,6 +57,12 @@ def find_refusal(region: Region, args: Sequence[torch.Tensor]) -> Refusal | None
     if any(entry.written for entry in region.inputs) and _has_written_overlap(region, args):
         return Refusal.OVERLAP
     return None
+
+
+def is_captured(device: str) -> bool:
+    """Whether somebody captures the device's current stream, whichever device is the current one."""
+    with torch.cuda.device(device):
+        return torch.cuda.is_current_stream_capturing()
 
 
 def _has_written_overlap(region: Region, args: Sequence[torch.Tensor]) -> bool:

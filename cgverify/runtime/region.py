@@ -15,6 +15,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cgverify.diagnostics import UngraphedWarning
@@ -23,7 +24,7 @@ from cgverify.runtime.body import Body
 from cgverify.runtime.cache import EntryKey
 from cgverify.runtime.check import copies_of, put_right
 from cgverify.runtime.graph import CapturedGraph
-from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal
+from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal, is_captured
 from cgverify.runtime.leases import Lender, Lending
 from cgverify.runtime.optout import OPEN
 from cgverify.runtime.pool import LOCK, EmptyCaptureError
@@ -77,6 +78,8 @@ class GraphedRegion:
         self._run = run
         self._runtime = runtime
         self._clock = runtime.cache.clock
+        one_device = torch.cuda.device_count() == 1
+        self._is_captured = torch.cuda.is_current_stream_capturing if one_device else partial(is_captured, plan.device)
         self._read_switches = read_all_switches if reads_switches else read_common_switches
         self._token = object()
         self._addresses: defaultdict[int, set[int]] = defaultdict(set)
@@ -101,7 +104,7 @@ class GraphedRegion:
         if was_enabled:
             torch._C._set_grad_enabled(False)  # in C and by name: `no_grad` costs as much as all guards
         try:
-            if not OPEN and not torch.cuda.is_current_stream_capturing():
+            if not OPEN and not self._is_captured():
                 switches = self._read_switches()
                 for entry in self._recent:
                     if entry.switches == switches and entry.guard.admits(args):
