@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cgverify.fuzzing.profiles import FOLDER, PROFILES, SHARDS, count_workers, find_gpus
 from cgverify.fuzzing.summary import find_vacuity, render_summary
+from cgverify.fuzzing.target_files import has_fuzz_targets
 
 import pytest
 
@@ -89,11 +90,20 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Under `-n auto`: GPUs times slots where programs run on GPUs, else pytest-xdist's own answer."""
+    """Under `-n auto`: GPUs times slots where fuzz targets run on GPUs, else pytest-xdist's own answer."""
     workers = count_workers(config.getoption("--cgverify-device"))
-    if workers is not None:
-        os.environ["CGVERIFY_GPUS"] = ",".join(find_gpus())
+    if workers is None or not _is_fuzzing(config):
+        return None
+    os.environ["CGVERIFY_GPUS"] = ",".join(find_gpus())
     return workers
+
+
+def _is_fuzzing(config: pytest.Config) -> bool:
+    """Whether the command line has an option of the fuzzer's, or names files or folders with fuzz targets."""
+    start = config.invocation_params.dir
+    given = any(str(argument).startswith("--cgverify-") for argument in config.invocation_params.args)
+    places = [start / argument.partition("::")[0] for argument in config.args]
+    return given or has_fuzz_targets(places, config.getini("python_files"), config.getini("norecursedirs"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

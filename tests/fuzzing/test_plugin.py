@@ -171,6 +171,42 @@ def test_auto_workers(visible: str, device: str, workers: int | None, monkeypatc
     assert count_workers(device) == workers
 
 
+PLAIN = "def test_plain():\n    fuzz = 1\n"
+"""A test that is no fuzz target."""
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "workers"),
+    [
+        (PLAIN, ["-n", "auto"], None),
+        (PLAIN, ["-n", "auto", "--cgverify-device=auto"], 3),
+        ("def test_it(\n    fuzz, shard\n):\n    pass\n", ["-n", "auto"], 3),
+        ("class TestIt:\n    def test_it(self, shard, fuzz):\n        pass\n", ["-n", "auto"], 3),
+        ("def test_it(fuzzy):\n    pass\n", ["-n", "auto"], None),
+    ],
+)
+@pytest.mark.parametrize("place", ["", "tests/test_one.py::test_it"])
+def test_auto_is_replaced_for_fuzz_targets_only(
+    text: str, arguments: list[str], workers: int | None, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a project that has the plugin and no fuzz target among what is run, `-n auto` is pytest-xdist's own."""
+    for name in ("tests/test_one.py", "environment/test_other.py"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text if name.startswith("tests") else "def test_it(fuzz): ...\n", encoding="utf-8")
+    (tmp_path / "environment" / "pyvenv.cfg").touch()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("CGVERIFY_GPUS", "")
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    config: Any = SimpleNamespace(
+        args=[place or str(tmp_path)],
+        invocation_params=SimpleNamespace(dir=tmp_path, args=arguments),
+        getini={"python_files": ["test_*.py"], "norecursedirs": ["build"]}.get,
+        getoption=lambda name: "auto",
+    )
+    assert pytest_plugin.pytest_xdist_auto_num_workers(config) == workers
+    assert os.environ["CGVERIFY_GPUS"] == ("0" if workers else "")
+
+
 def test_loading_imports_neither_torch_nor_thunder() -> None:
     """The plugin costs nothing where it is idle."""
     code = "import sys, cgverify.fuzzing.pytest_plugin; print({'torch', 'thunder', 'hypothesis'} & sys.modules.keys())"
