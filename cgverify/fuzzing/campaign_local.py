@@ -20,14 +20,14 @@ from typing import IO
 
 from cgverify.fuzzing.campaign import CampaignError
 from cgverify.fuzzing.campaign_folder import CampaignFolder
-from cgverify.fuzzing.journal import DEATHS
+from cgverify.fuzzing.journal import ERRORS
 from cgverify.fuzzing.lifeline import die_with_parent
 from cgverify.fuzzing.profiles import find_gpus
 
 POLL = 0.5
 """Seconds between two looks at the workers."""
 
-MAX_FRUITLESS = DEATHS + 1
+MAX_FRUITLESS = ERRORS + 1
 """Workers that may fail in a row with nothing to show for it: one more than a program may end until it is given up."""
 
 MAX_KILLED = 100

@@ -5,8 +5,8 @@ when its verdict is in and what follows from it is written. Lines are written wi
 survives the death of the process; once a second they are also forced to the disk, which survives that of the machine.
 
 A process holds a lock on its file while it lives. A file without one belongs to a dead process: a program that starts
-in it and does not end there was running, and whoever claims it runs it first. Each such death is one byte in a file
-beside, named by the program, until a process survives it; so one that no process survives can be given up.
+in it and does not end there was running, and whoever claims it runs it first. A file beside, named by the program,
+grows with each such end until a process survives the program; so one that no process survives can be given up.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ SYNC = 1.0
 MAX_BYTES = 8 << 20
 """Size from which a file starts anew, as soon as nothing in it is unfinished."""
 
-DEATHS = 3
-"""Processes that may die of a program before it is given up: the one that drew it, and two that try again."""
+ERRORS = 3
+"""Processes that may end with an error at a program before it is given up: one that drew it, and two that try again."""
+
+KILLS = 12
+"""The same for processes that end without a word: somebody may have killed them, one after the other."""
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,7 +49,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
         program: its file.
         status: the verdict.
         invariant: what is broken, empty unless it fails.
-        waiting: whether it was claimed and does not run yet.
+        waiting: whether it does not run: it was claimed, or has ended with an error.
     """
 
     number: int
@@ -92,7 +95,7 @@ class Journal:
     def running(self, property: str, program: Program, number: int | None = None) -> Iterator[Running]:
         """Record that a program runs; `status` and `invariant` of what is yielded are recorded at the end.
 
-        A program that is left by an exception stays unfinished: it was interrupted.
+        A program that is left by an exception stays unfinished: it was interrupted, or could not be judged.
 
         Args:
             property: what is judged.
@@ -100,7 +103,12 @@ class Journal:
             number: the number under which it was claimed; None for a program that is new.
         """
         entry = Running(self._start(property, program, number))
-        yield entry
+        try:
+            yield entry
+        except Exception:
+            self._add_end(property, program, KILLS // ERRORS)
+            self._start(property, program, entry.number, waiting=True)
+            raise
         self._write(Line(entry.number, status=entry.status, invariant=entry.invariant))
 
     def claim(self, property: str) -> list[tuple[int, Program]]:
@@ -113,22 +121,26 @@ class Journal:
             claimed += [] if path == self.path else self._claim_file(path, property)
         return claimed
 
-    def count_deaths(self, property: str, program: Program) -> int:
-        """Return how many processes died while they judged a program, since one last survived it."""
+    def is_hopeless(self, property: str, program: Program) -> bool:
+        """Whether a program is to be given up: too many processes ended with it, and none has survived it since."""
         try:
-            return self.deaths(property, program).stat().st_size
+            return self.find_ends(property, program).stat().st_size >= KILLS
         except FileNotFoundError:
-            return 0
+            return False
 
-    def forget_deaths(self, property: str, program: Program) -> None:
+    def forget_ends(self, property: str, program: Program) -> None:
         """Note that a process survived a program."""
-        self.deaths(property, program).unlink(missing_ok=True)
+        self.find_ends(property, program).unlink(missing_ok=True)
 
-    def deaths(self, property: str, program: Program) -> Path:
-        """Return the file that counts the deaths of a program."""
+    def find_ends(self, property: str, program: Program) -> Path:
+        """Return the file that counts how often a process ended with a program: a byte for one that was killed."""
         parts = property, self._target, self._device, encode_program(program)
         digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-        return self._folder / f"{digest[:16]}.deaths"
+        return self._folder / f"{digest[:16]}.ends"
+
+    def _add_end(self, property: str, program: Program, weight: int) -> None:
+        with self.find_ends(property, program).open("ab") as file:
+            file.write(b"x" * weight)
 
     def close(self) -> None:
         """Let go of the file; one in which nothing is unfinished is deleted."""
@@ -167,8 +179,7 @@ class Journal:
                     unfinished.remove(line)
                     program = decode_program(line.program, str(path))
                     if not line.waiting:
-                        with self.deaths(property, program).open("ab") as deaths:
-                            deaths.write(b"x")
+                        self._add_end(property, program, 1)
                     claimed.append((self._start(property, program, waiting=True), program))
                     os.write(file, msgspec.json.encode(Line(line.number, status="claimed")) + b"\n")
             if not unfinished:

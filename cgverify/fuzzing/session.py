@@ -20,7 +20,7 @@ from cgverify.fuzzing.executor import Executor, InProcess
 from cgverify.fuzzing.findings import Effort, Findings
 from cgverify.fuzzing.hashes import add_hashes, hash_text
 from cgverify.fuzzing.invariants import Crash
-from cgverify.fuzzing.journal import DEATHS, Journal
+from cgverify.fuzzing.journal import Journal
 from cgverify.fuzzing.outcome import Outcome, Recovered
 from cgverify.fuzzing.program import Program, encode_program
 from cgverify.fuzzing.properties import Property
@@ -142,7 +142,7 @@ class Shard:
                 if look_into and verdict.status == "fail":
                     self._look_into(program, verdict)
             if look_into:
-                self.journal.forget_deaths(self.property.name, program)
+                self.journal.forget_ends(self.property.name, program)
 
     def draw(self, count: int, batch: int) -> None:
         """Draw and judge `count` programs of one batch, or as many as time allows."""
@@ -174,15 +174,15 @@ class Shard:
         with self.journal.running(self.property.name, program) as entry:
             verdict = self._judge(program)
             entry.status, entry.invariant = verdict.status, verdict.invariant
-        self.journal.forget_deaths(self.property.name, program)
+        self.journal.forget_ends(self.property.name, program)
         return verdict
 
     def _find_given_up(self, journal: Journal, program: Program) -> Verdict | None:
-        """Return the verdict on a program of which too many processes died, without judging it; None for others."""
-        if journal.count_deaths(self.property.name, program) < DEATHS:
+        """Return the verdict on a program that too many processes ended with, without judging it; None for others."""
+        if not journal.is_hopeless(self.property.name, program):
             return None
-        file = journal.deaths(self.property.name, program).name
-        evidence = f"{DEATHS} processes that judged it died; to have it judged again, delete {file} in the journal"
+        file = journal.find_ends(self.property.name, program).name
+        evidence = f"no process survives judging it; to have it judged again, delete {file} in the journal"
         return Verdict("fail", Crash.name, None, evidence)
 
     def _record_given_up(self, program: Program, verdict: Verdict) -> None:

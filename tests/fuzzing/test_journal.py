@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from cgverify.fuzzing.executor import InProcess
-from cgverify.fuzzing.journal import DEATHS, Journal, count_waiting, find_unfinished
+from cgverify.fuzzing.journal import ERRORS, KILLS, Journal, count_waiting, find_unfinished
 from cgverify.fuzzing.program import Program, load_program
 from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.session import Shard
@@ -69,23 +69,26 @@ def test_claimed_is_not_lost(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.jsonl")) == []
 
 
-class Dies(BaseException):
-    """Stands for the death of the process."""
+class Killed(BaseException):
+    """Stands for the end of a process without a word."""
 
 
 class Poisoned(InProcess):
-    """Dies of one program."""
+    """Ends with one program."""
+
+    end: type[BaseException] = RuntimeError
 
     def judge(self, property: str, program: Program, limit: float = 0.0) -> Verdict:
         if program == ONE:
-            raise Dies
+            raise self.end
         return Verdict("ok")
 
 
-def begin_shard(folder: Path) -> Shard:
-    """A shard that draws, and judges for, nobody."""
+def begin_shard(folder: Path, end: type[BaseException]) -> Shard:
+    """A shard whose process ends with one program."""
     target = find_target("cgverify")
     judge = Poisoned(target, "emulated")
+    judge.end = end
     journal = open_journal(folder / "journal")
     shard = Shard(PROPERTIES["equivalence"], target, "emulated", folder / "failures", 0, "test", judge, journal)
     shard.begin(None)
@@ -93,17 +96,22 @@ def begin_shard(folder: Path) -> Shard:
 
 
 @pytest.mark.parametrize("drawn_again", [True, False])
-def test_a_program_that_no_process_survives_is_given_up(drawn_again: bool, tmp_path: Path) -> None:
-    """After the process that drew it and two that took it up, a program is a crash on record, and is not run again."""
-    for death in range(DEATHS):
-        shard = begin_shard(tmp_path)
-        with pytest.raises(Dies):
+@pytest.mark.parametrize(("end", "times"), [(RuntimeError, ERRORS), (Killed, KILLS)])
+def test_a_program_that_no_process_survives_is_given_up(
+    end: type[BaseException], times: int, drawn_again: bool, tmp_path: Path
+) -> None:
+    """After the process that drew it and two that took it up, or more that may have been killed by somebody, a program
+    is a crash on record, and is not run again.
+    """
+    for time in range(times):
+        shard = begin_shard(tmp_path, end)
+        with pytest.raises(end):
             shard.recover(look_into=not drawn_again)
-            assert death == 0
+            assert time == 0
             shard._run(ONE)
         assert shard.journal is not None
         abandon(shard.journal)
-    shard = begin_shard(tmp_path)
+    shard = begin_shard(tmp_path, end)
     shard.recover(look_into=not drawn_again)
     assert not drawn_again or not shard.findings.failures
     assert [shard._run(program).invariant for program in (ONE, TWO)] == ["crash", ""]
@@ -111,7 +119,7 @@ def test_a_program_that_no_process_survives_is_given_up(drawn_again: bool, tmp_p
     assert [(entry.status, entry.cause) for entry in outcome.recovered] == [("fail", "process")]
     ((failure,), recovered) = outcome.failures, outcome.recovered[0]
     assert failure.evidence == recovered.evidence
-    assert failure.evidence.startswith("3 processes that judged it died; to have it judged again, delete ")
+    assert failure.evidence.startswith("no process survives judging it; to have it judged again, delete ")
     assert load_program(Path(failure.script).with_suffix(".json")).steps == ONE.steps
     assert outcome.statuses["fail"] == 1
     assert shard.journal is not None
@@ -121,22 +129,22 @@ def test_a_program_that_no_process_survives_is_given_up(drawn_again: bool, tmp_p
 
 
 def test_a_program_that_a_process_survives_is_forgiven(tmp_path: Path) -> None:
-    """Deaths count until a process survives the program, and only of what was running."""
+    """Ends count until a process survives the program, and only of what was running."""
     for _ in range(2):
         dead = open_journal(tmp_path)
         interrupt(dead)
         abandon(dead)
     journal = open_journal(tmp_path)
     assert len(journal.claim("equivalence")) == 2
-    assert journal.count_deaths("equivalence", ONE) == 2
+    assert journal.find_ends("equivalence", ONE).stat().st_size == 2
     abandon(journal)
     journal = open_journal(tmp_path)
     claimed = journal.claim("equivalence")
-    assert journal.count_deaths("equivalence", ONE) == 2
+    assert journal.find_ends("equivalence", ONE).stat().st_size == 2
     for number, program in claimed:
         with journal.running("equivalence", program, number) as entry:
             entry.status = "ok"
-    journal.forget_deaths("equivalence", ONE)
+    journal.forget_ends("equivalence", ONE)
     journal.close()
     assert list(tmp_path.iterdir()) == []
 
