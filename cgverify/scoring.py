@@ -17,7 +17,7 @@ from cgverify.fuzzing.mutators import MUTATORS, Mutator
 from cgverify.fuzzing.program import Program
 from cgverify.fuzzing.resolution import resolve_program
 from cgverify.fuzzing.sides import apply_transform, forget_sources
-from cgverify.fuzzing.tracing import build_trace
+from cgverify.fuzzing.trial import Refused, build
 
 from thunder.core.trace import TraceCtx
 
@@ -80,7 +80,10 @@ def _score(mutator: Mutator, planted: Counter[str], caught: Counter[str]) -> Sco
 
 
 def _rewrite(program: Program) -> tuple[TraceCtx, TraceCtx] | None:
-    """Return the program's trace and what the transform makes of it, None where it makes nothing."""
-    before = build_trace(resolve_program(program))
+    """Return the program's trace and what the transform makes of it, None where it makes nothing or Thunder refuses."""
+    try:
+        before = build(resolve_program(program), "dict")
+    except Refused:
+        return None
     after = apply_transform(CUDAGraphTransform(verify=False), before)
     return None if after is before else (before, after)

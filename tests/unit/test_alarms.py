@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cgverify import alarms, cli, hunting, scoring
 from cgverify.alarms import Alarms, count_alarms, judge_batch
 from cgverify.diagnostics import Diagnostic, Location, Report, Severity
+from cgverify.fuzzing.trial import Refused, build
 
 import pytest
 
@@ -82,3 +85,19 @@ def test_too_few_right_rewrites_fail_the_command(monkeypatch: pytest.MonkeyPatch
     command = ["mutants", "--stage", "verifier", "--pairs", "10"]
     assert cli.main(command) == 1
     assert cli.main([*command, "--pairs-seconds", "1"]) == 0
+
+
+def test_a_program_that_thunder_refuses_ends_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults are planted in the programs after it, as if it had not been drawn."""
+    built: list[bool] = []
+
+    def refuse_the_first(resolved: Any, form: Any) -> Any:
+        built.append(len(built) > 0)
+        if not built[-1]:
+            raise Refused("no such shape")
+        return build(resolved, form)
+
+    monkeypatch.setattr(scoring, "build", refuse_the_first)
+    scores = scoring.score_mutators(4, seed=3)
+    assert built[0] is False and all(built[1:]) and len(built) == 4
+    assert sum(score.planted for score in scores) == sum(score.caught for score in scores) > 0
