@@ -25,6 +25,7 @@ Tensors = Sequence[torch.Tensor]
 _allocate = CapturedGraph._allocate
 _copy_out = CapturedGraph._copy_out
 _sources = CapturedGraph._sources
+_init = CapturedGraph.__init__
 _replay = CapturedGraph.replay
 _ungraphed = GraphedRegion._ungraphed
 
@@ -53,6 +54,12 @@ class ReusedResult(Mutant):
     in_call = ((CapturedGraph, "_allocate", _allocate_once), (graph_module, "FEW", -1))
 
 
+def _without_shortcut(graph: CapturedGraph, *args: Any, **named: Any) -> None:
+    """A graph that asks `_sources`, where one that copies every argument as it is has no need to."""
+    _init(graph, *args, **named)
+    graph._takes_all = False
+
+
 def _sources_but_the_first(graph: CapturedGraph, args: Tensors) -> list[torch.Tensor]:
     return [graph._sinks[0], *_sources(graph, args)[1:]]
 
@@ -61,7 +68,7 @@ class StaleInput(Mutant):
     """The first copied input is never copied in: replays read whatever its buffer holds."""
 
     faults = ("A06", "B06")
-    in_call = ((CapturedGraph, "_sources", _sources_but_the_first),)
+    in_call = ((CapturedGraph, "__init__", _without_shortcut), (CapturedGraph, "_sources", _sources_but_the_first))
 
 
 def _sources_at_first(graph: Any, args: Tensors) -> list[torch.Tensor]:
@@ -73,7 +80,7 @@ class StaleAfterTwo(Mutant):
     """Inputs are copied in for the first two replays only."""
 
     faults = ("A06",)
-    in_call = ((CapturedGraph, "_sources", _sources_at_first),)
+    in_call = ((CapturedGraph, "__init__", _without_shortcut), (CapturedGraph, "_sources", _sources_at_first))
 
 
 def _first_rows(graph: CapturedGraph, args: Tensors) -> list[torch.Tensor]:
@@ -88,7 +95,7 @@ class PartialCopy(Mutant):
     """Of every input only the first row is copied in: the rest is what the last call left there."""
 
     faults = ("A19", "A06")
-    in_call = ((CapturedGraph, "_sources", _first_rows),)
+    in_call = ((CapturedGraph, "__init__", _without_shortcut), (CapturedGraph, "_sources", _first_rows))
 
 
 def _replay_before_copying(graph: Any, args: Tensors) -> list[torch.Tensor]:
