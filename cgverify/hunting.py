@@ -28,7 +28,7 @@ from cgverify.fuzzing.resolution import resolve_program
 from cgverify.fuzzing.sides import apply_transform, forget_sources
 from cgverify.fuzzing.strategies import programs
 from cgverify.fuzzing.targets import Target, find_target
-from cgverify.fuzzing.tracing import build_trace
+from cgverify.fuzzing.trial import Refused, build
 from cgverify.fuzzing.verdict import Verdict
 from cgverify.fuzzing.workers import call_each
 from cgverify.verifier import verify
@@ -176,7 +176,10 @@ def _quiet() -> Iterator[None]:
 
 def _hunt_in_traces(mutant: type[Mutant], hunt: Hunt, effort: Effort) -> Hunt:
     for number, (kept, program) in enumerate(_programs(mutant, effort), 1):
-        before = build_trace(resolve_program(program))
+        try:
+            before = build(resolve_program(program), "dict")
+        except Refused:
+            continue
         report = verify(before, apply_transform(mutant(), before))
         forget_sources()
         hunt = replace(hunt, traces=number)

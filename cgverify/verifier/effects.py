@@ -48,7 +48,7 @@ def compute_region_effects(region: Region, facts: Callable[[Op], Facts]) -> Regi
         for name in known.writes:
             for parameter in share.get(name, ()):
                 writes.setdefault(parameter, op)
-        writes_nothing = writes_nothing and not known.writes
+        writes_nothing = writes_nothing and not (known.writes or known.writes_own)
         for name in op.defines:
             sources = known.views.get(name, ())
             share[name] = tuple(dict.fromkeys(p for source in sources for p in share.get(source, ())))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from cgverify import alarms, cli, hunting, scoring
-from cgverify.alarms import Alarms, count_alarms, judge_batch
+from cgverify.alarms import Alarms, _Judged, count_alarms, judge_batch
 from cgverify.diagnostics import Diagnostic, Location, Report, Severity
+from cgverify.fuzzing.program import decode_program
 from cgverify.fuzzing.trial import Refused, build
 
 import pytest
@@ -101,3 +103,54 @@ def test_a_program_that_thunder_refuses_ends_no_count(monkeypatch: pytest.Monkey
     scores = scoring.score_mutators(4, seed=3)
     assert built[0] is False and all(built[1:]) and len(built) == 4
     assert sum(score.planted for score in scores) == sum(score.caught for score in scores) > 0
+
+
+OVERWRITES_WHAT_THUNDER_SAVED = """{"format": "cgverify-program", "version": 2, "inputs": [
+ {"shape": [1], "dtype": "i32", "role": "parameter", "seed": 3},
+ {"shape": [], "requires_grad": true, "values": "special", "seed": 1},
+ {"shape": [1], "role": "buffer", "requires_grad": true}
+], "steps": [
+ {"op": "to_device", "args": [3], "params": {"device": "cuda"}},
+ {"op": "var", "args": [15], "params": {"over": "one", "dim": 3}},
+ {"op": "gtscalar", "args": [5]}, {"op": "mulscalar", "args": [3], "params": {"value": 0.5}},
+ {"op": "lgamma", "args": [14]}, {"op": "index_copy", "args": [8, 2, 13]}, {"op": "setitem_tensor", "args": [10, 3, 2]},
+ {"op": "prod", "args": [1]}, {"op": "eq", "args": [13, 6]},
+ {"op": "setitem", "args": [7, 5], "params": {"start": 7, "length": 6, "kind": "stepped"}},
+ {"op": "full_like", "args": [3]}, {"op": "sign", "args": [6]}
+], "history": [{"do": "call", "seeds": [1]}], "outputs": [-8], "why": ""}"""
+
+WRITES_INSIDE_A_FUSION = """{"format": "cgverify-program", "version": 2, "inputs": [
+ {"shape": [1], "dtype": "i64", "seed": 1}
+], "steps": [
+ {"op": "tile", "args": [4]}, {"op": "to_device", "args": [9], "params": {"device": "cuda"}},
+ {"op": "sub_", "args": [2, 11]}, {"op": "sign", "args": [2]}
+], "history": [{"do": "call", "seeds": [1]}], "outputs": [-6], "why": ""}"""
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], _Judged]:
+    """Judges the rewrites of one program through `thunder.jit`, its gradients and results as they are."""
+    monkeypatch.setattr(alarms, "_with_gradients", lambda program: program)
+
+    def judge(text: str) -> _Judged:
+        found = _Judged()
+        found.compiled(decode_program(text))
+        return found
+
+    return judge
+
+
+def test_what_is_found_without_a_rewrite_is_no_alarm(judged: Callable[[str], _Judged]) -> None:
+    """Thunder overwrites a value that it saved: the verifier says so, of the unchanged trace too, and it is counted."""
+    found = judged(OVERWRITES_WHAT_THUNDER_SAVED)
+    assert found.false == []
+    assert found.kinds["warned of a fault of Thunder's own"] > 0
+
+
+def test_a_fusion_that_writes_its_own_memory_may_be_called_to_write_an_input(
+    judged: Callable[[str], _Judged],
+) -> None:
+    """The plan is cautious about `tile`, whose result is written inside the fusion; that is no fault."""
+    found = judged(WRITES_INSIDE_A_FUSION)
+    assert found.false == []
+    assert found.kinds["fused forward"] == 1

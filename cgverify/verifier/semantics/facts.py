@@ -21,6 +21,7 @@ class Facts:
         identities: result -> the argument it is.
         views: result -> arguments whose memory it may share.
         writes: arguments written, in order.
+        writes_own: writes some memory, if only what it made itself: a fusion may.
         draws: draws random numbers.
         dynamic: why the shape of a result depends on values, or empty.
         sync: why the host waits for the device, or empty.
@@ -34,6 +35,7 @@ class Facts:
     identities: dict[str, str] = field(default_factory=dict)
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
     writes: tuple[str, ...] = ()
+    writes_own: bool = False
     draws: bool = False
     dynamic: str = ""
     sync: str = ""
@@ -76,7 +78,7 @@ class _Gather:
         self.share: dict[str, tuple[str, ...]] = {p.name: (p.name,) for p in top.flat_proxy_args}
         self.identities: dict[str, str] = {}
         self.writes: dict[str, None] = {}
-        self.draws = self.opaque = False
+        self.draws = self.opaque = self.writes_own = False
         self.dynamic = self.sync = self.transfer = self.unknown = self.uncertain = ""
 
     def visit(self, bsym: BoundSymbol) -> None:
@@ -100,6 +102,7 @@ class _Gather:
         """Joins the effects of one symbol with these arguments."""
         if rule.identity or rule.views:
             self.alias(rule, bsym)
+        self.writes_own = self.writes_own or bool(rule.writes)
         for position in rule.writes:
             for proxy in _at(bsym, position):
                 self.writes.update(dict.fromkeys(self.share.get(proxy.name, ())))
@@ -165,13 +168,16 @@ class _Gather:
         inputs = {p.name for p in self.top.flat_proxy_args}
         outputs = [p.name for p in self.top.flat_proxy_outs]
         views = {name: shared for name in outputs if name not in inputs and (shared := self.share.get(name, ()))}
-        plain = not (views or self.writes or self.draws or self.dynamic or self.sync or self.transfer)
+        plain = not (
+            views or self.writes or self.writes_own or self.draws or self.dynamic or self.sync or self.transfer
+        )
         if plain and not (self.unknown or self.uncertain or self.opaque):
             return NO_EFFECTS
         return Facts(
             identities=self.identities,
             views=views,
             writes=tuple(self.writes),
+            writes_own=self.writes_own,
             draws=self.draws,
             dynamic=self.dynamic,
             sync=self.sync,
