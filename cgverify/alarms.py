@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
-from multiprocessing import TimeoutError, get_context
-from multiprocessing.pool import AsyncResult
 from unittest import mock
 
 from cgverify.api import CUDAGraphTransform
@@ -32,6 +31,7 @@ from cgverify.fuzzing.resolution import resolve_program
 from cgverify.fuzzing.sides import apply_transform, forget_sources, jit_side
 from cgverify.fuzzing.structure import count_regions
 from cgverify.fuzzing.tracing import Form, build_trace
+from cgverify.fuzzing.workers import call_in_order
 from cgverify.verifier import verify, verify_each_trace
 from cgverify.verifier.semantics import compute_facts
 from cgverify.watching import Pair, WatchedTransform
@@ -47,11 +47,10 @@ SHARE = 50
 """One program in so many goes through `thunder.jit`, as it is and fused: it costs as much as thirty others."""
 
 
-LOST_AFTER = 240.0
-"""Seconds after which a batch is given up."""
+BATCHES_PER_PROCESS = 16
 
 LOST_IN_A_ROW = 5
-"""Batches given up one after the other, after which no more are begun."""
+"""Batches lost one after the other, because their processes died, after which no more are begun."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Alarms:
         kinds: how many of the rewrites were of a kind, `all` among the kinds.
         false: codes and program of each rewrite that got any finding.
         refused: how many programs could not be compiled by Thunder.
-        lost: how many batches never came back.
+        lost: how many batches ended their processes.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -123,15 +122,13 @@ def _batches(seed: int, size: int, jobs: int) -> Iterator[Alarms]:
         yield from (judge_batch(seed, number, size) for number in count())
         return
     # A fresh interpreter now and then: Thunder keeps something of every trace.
-    with get_context("spawn").Pool(jobs, maxtasksperchild=16) as pool:
-        waiting: deque[AsyncResult[Alarms]] = deque()
-        for number in count():
-            waiting.append(pool.apply_async(judge_batch, (seed, number, size)))
-            if len(waiting) > 2 * jobs:
-                try:
-                    yield waiting.popleft().get(LOST_AFTER)
-                except TimeoutError:  # a process that died, in PyTorch say, never answers
-                    yield Alarms(lost=1)
+    judge = partial(_judge_numbered, seed, size)
+    for batch in call_in_order(judge, count(), jobs, BATCHES_PER_PROCESS):
+        yield Alarms(lost=1) if batch is None else batch
+
+
+def _judge_numbered(seed: int, size: int, number: int) -> Alarms:
+    return judge_batch(seed, number, size)
 
 
 def judge_batch(seed: int, number: int, size: int = BATCH) -> Alarms:

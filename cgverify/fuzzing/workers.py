@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 TRIES = 2
 """Processes that a call may end before it is to blame."""
@@ -26,31 +28,74 @@ def call_each(
         arguments: likewise.
         jobs: processes, each a fresh interpreter that makes one call after the other.
     """
-    # A pool of several processes is lost with one of them, and does not say which call it was.
-    free: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
-    for _ in range(jobs):
-        free.put(_start())
+    with _workers(function, jobs) as (workers, threads):
+        for done in as_completed([threads.submit(workers.call, argument) for argument in arguments]):
+            yield done.result()
 
-    def call(argument: _Argument) -> tuple[_Argument, _Result | None]:
+
+def call_in_order(
+    function: Callable[[_Argument], _Result], arguments: Iterable[_Argument], jobs: int, calls: int
+) -> Generator[_Result | None, None, None]:
+    """Yield what `function` returns for each argument, in order; None where two processes died of it.
+
+    Args:
+        function: something that can be pickled; what it raises is raised here.
+        arguments: likewise, perhaps without end: of no more than three for each process the call is begun ahead.
+        jobs: processes, each a fresh interpreter.
+        calls: how many calls a process makes before another one takes its place.
+    """
+    with _workers(function, jobs, calls) as (workers, threads):
+        begun: deque[Future[tuple[_Argument, _Result | None]]] = deque()
+        for argument in arguments:
+            begun.append(threads.submit(workers.call, argument))
+            if len(begun) >= 3 * jobs:
+                yield begun.popleft().result()[1]
+        while begun:
+            yield begun.popleft().result()[1]
+
+
+class _Workers(Generic[_Argument, _Result]):
+    """Pools of one process each: one of several processes is lost with one of them, and does not say by which call."""
+
+    def __init__(self, function: Callable[[_Argument], _Result], jobs: int, calls: int | None) -> None:
+        self._function, self._calls = function, calls
+        self._free: SimpleQueue[tuple[ProcessPoolExecutor, int]] = SimpleQueue()
+        for _ in range(jobs):
+            self._free.put((_start(), 0))
+
+    def call(self, argument: _Argument) -> tuple[_Argument, _Result | None]:
+        """The argument and what the function returns for it, None if it ended `TRIES` processes."""
         for _ in range(TRIES):
-            pool = free.get()
+            pool, made = self._free.get()
             try:
-                return argument, pool.submit(function, argument).result()
+                if made == self._calls:
+                    pool.shutdown()
+                    pool, made = _start(), 0
+                made += 1
+                return argument, pool.submit(self._function, argument).result()
             except BrokenProcessPool:
                 pool.shutdown()
-                pool = _start()
+                pool, made = _start(), 0
             finally:
-                free.put(pool)
+                self._free.put((pool, made))
         return argument, None
 
-    threads = ThreadPoolExecutor(jobs)
+    def close(self) -> None:
+        """Ends the processes, which are idle by now."""
+        while not self._free.empty():
+            self._free.get()[0].shutdown()
+
+
+@contextmanager
+def _workers(
+    function: Callable[[_Argument], _Result], jobs: int, calls: int | None = None
+) -> Iterator[tuple[_Workers[_Argument, _Result], ThreadPoolExecutor]]:
+    workers, threads = _Workers(function, jobs, calls), ThreadPoolExecutor(jobs)
     try:
-        for done in as_completed([threads.submit(call, argument) for argument in arguments]):
-            yield done.result()
+        yield workers, threads
     finally:
         threads.shutdown(cancel_futures=True)
-        while not free.empty():
-            free.get().shutdown()
+        workers.close()
 
 
 def _start() -> ProcessPoolExecutor:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from itertools import count, islice
 
-from cgverify.fuzzing.workers import call_each
+from cgverify.fuzzing.workers import call_each, call_in_order
 
 import pytest
 
@@ -18,6 +20,11 @@ def double(number: int) -> int:
     return 2 * number
 
 
+def process_of(number: int) -> int:
+    """The process that makes the call."""
+    return os.getpid()
+
+
 def test_a_dead_process_costs_its_own_call() -> None:
     """Every argument comes back once, and only the one that ends processes without a result."""
     found = dict(call_each(double, range(8), 2))
@@ -28,3 +35,24 @@ def test_what_a_call_raises_is_raised() -> None:
     """An error in a worker is no death."""
     with pytest.raises(ValueError, match="too big"):
         list(call_each(double, [1, 100], 1))
+
+
+def test_calls_in_order_begin_few_ahead() -> None:
+    """Results come in the order of the arguments, which may have no end; a call that ends processes gives None."""
+    taken: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for number in count():
+            taken.append(number)
+            yield number
+
+    results = call_in_order(double, numbers(), 2, calls=3)
+    assert list(islice(results, 6)) == [0, 2, 4, None, 8, 10]
+    assert len(taken) <= 6 + 3 * 2
+    results.close()
+
+
+def test_a_process_makes_so_many_calls() -> None:
+    """After the given number of calls another process takes over."""
+    processes = list(call_in_order(process_of, range(6), 1, calls=2))
+    assert [processes.index(process) for process in processes] == [0, 0, 2, 2, 4, 4]
