@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,7 +47,14 @@ SHARE = 50
 """One program in so many goes through `thunder.jit`, as it is and fused: it costs as much as thirty others."""
 
 
+LOST_AFTER = 240.0
+"""Seconds after which a batch is begun once more, and then given up."""
+
 BATCHES_PER_PROCESS = 16
+"""After so many a fresh interpreter takes over: Thunder keeps something of every trace."""
+
+Finding = tuple[str, str]
+"""Code and message."""
 
 LOST_IN_A_ROW = 5
 """Batches lost one after the other, because their processes died, after which no more are begun."""
@@ -59,7 +66,7 @@ class Alarms:
 
     Attributes:
         kinds: how many of the rewrites were of a kind, `all` among the kinds.
-        false: codes and program of each rewrite that got any finding.
+        false: codes and program of each rewrite with a finding that the trace before it has not.
         refused: how many programs could not be compiled by Thunder.
         lost: how many batches ended their processes.
     """
@@ -101,7 +108,7 @@ def count_alarms(
         seed: chooses the programs.
         jobs: processes; more than one start afresh, so the calling script needs a `__main__` guard.
         tell: called with the counts so far after each batch.
-        seconds: no batch is waited for after this long; None for no limit.
+        seconds: no batch is begun after this long; None for no limit.
     """
     found, began, lost = Alarms(), time.monotonic(), 0
     if not pairs:
@@ -121,9 +128,8 @@ def _batches(seed: int, size: int, jobs: int) -> Iterator[Alarms]:
     if jobs == 1:
         yield from (judge_batch(seed, number, size) for number in count())
         return
-    # A fresh interpreter now and then: Thunder keeps something of every trace.
     judge = partial(_judge_numbered, seed, size)
-    for batch in call_in_order(judge, count(), jobs, BATCHES_PER_PROCESS):
+    for batch in call_in_order(judge, count(), jobs, BATCHES_PER_PROCESS, LOST_AFTER):
         yield Alarms(lost=1) if batch is None else batch
 
 
@@ -172,31 +178,34 @@ class _Judged:
             pairs = _compile(program, **options)
             self.refused += not pairs
             reports = list(verify_each_trace(pairs))
-            own = _own_findings(pairs) if any(report.diagnostics for report in reports) else set()
-            for place, (pair, report) in enumerate(zip(pairs, reports, strict=True)):
+            own = _own_findings(pairs) if any(report.diagnostics for report in reports) else [Counter()] * len(pairs)
+            for place, (pair, report, known) in enumerate(zip(pairs, reports, own, strict=True)):
                 if count_regions(pair[1]):
-                    self._record(program, pair, report, f"{kind} {'backward' if place else 'forward'}", own)
+                    self._record(program, pair, report, f"{kind} {'backward' if place else 'forward'}", known)
         forget_sources()
 
     def _record(
-        self, program: Program, pair: Pair, report: Report, kind: str, own: Collection[tuple[str, str]] = ()
+        self, program: Program, pair: Pair, report: Report, kind: str, known: Counter[Finding] | None = None
     ) -> None:
         self.kinds.update(("all", kind, *_effects(pair[0])))
-        false = [found.code for found in report.diagnostics if (found.code, found.message) not in own]
+        false = _findings(report) - (known or Counter())
         if false:
-            self.false.append(f"{', '.join(dict.fromkeys(false))} ({kind}): {_one_line(program)}")
+            self.false.append(f"{', '.join(dict.fromkeys(code for code, _ in false))} ({kind}): {_one_line(program)}")
         elif report.diagnostics:
             self.kinds.update(("warned of a fault of Thunder's own",))
 
 
-def _own_findings(pairs: list[Pair]) -> set[tuple[str, str]]:
-    """What is found of Thunder's traces by themselves, without a rewrite: code and message.
+def _findings(report: Report) -> Counter[Finding]:
+    return Counter((found.code, found.message) for found in report.diagnostics)
+
+
+def _own_findings(pairs: list[Pair]) -> list[Counter[Finding]]:
+    """What is found of each of Thunder's traces by itself, without a rewrite.
 
     Thunder's grad transform saves values that the forward trace overwrites later; so gradients are wrong with and
     without graphs, and the verifier says so.
     """
-    unchanged = verify_each_trace([(before, before) for before, _ in pairs])
-    return {(found.code, found.message) for report in unchanged for found in report.diagnostics}
+    return [_findings(report) for report in verify_each_trace([(before, before) for before, _ in pairs])]
 
 
 def _with_gradients(program: Program) -> Program:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import TimeoutError as FutureTimeoutError  # one of its own before Python 3.11
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -34,7 +35,11 @@ def call_each(
 
 
 def call_in_order(
-    function: Callable[[_Argument], _Result], arguments: Iterable[_Argument], jobs: int, calls: int
+    function: Callable[[_Argument], _Result],
+    arguments: Iterable[_Argument],
+    jobs: int,
+    calls: int,
+    patience: float | None = None,
 ) -> Generator[_Result | None, None, None]:
     """Yield what `function` returns for each argument, in order; None where two processes died of it.
 
@@ -43,8 +48,9 @@ def call_in_order(
         arguments: likewise, perhaps without end: of no more than three for each process the call is begun ahead.
         jobs: processes, each a fresh interpreter.
         calls: how many calls a process makes before another one takes its place.
+        patience: seconds after which a call is ended with its process; None for no limit.
     """
-    with _workers(function, jobs, calls) as (workers, threads):
+    with _workers(function, jobs, calls, patience) as (workers, threads):
         begun: deque[Future[tuple[_Argument, _Result | None]]] = deque()
         for argument in arguments:
             begun.append(threads.submit(workers.call, argument))
@@ -57,8 +63,10 @@ def call_in_order(
 class _Workers(Generic[_Argument, _Result]):
     """Pools of one process each: one of several processes is lost with one of them, and does not say by which call."""
 
-    def __init__(self, function: Callable[[_Argument], _Result], jobs: int, calls: int | None) -> None:
-        self._function, self._calls = function, calls
+    def __init__(
+        self, function: Callable[[_Argument], _Result], jobs: int, calls: int | None, patience: float | None
+    ) -> None:
+        self._function, self._calls, self._patience = function, calls, patience
         self._free: SimpleQueue[tuple[ProcessPoolExecutor, int]] = SimpleQueue()
         for _ in range(jobs):
             self._free.put((_start(), 0))
@@ -72,9 +80,9 @@ class _Workers(Generic[_Argument, _Result]):
                     pool.shutdown()
                     pool, made = _start(), 0
                 made += 1
-                return argument, pool.submit(self._function, argument).result()
-            except BrokenProcessPool:
-                pool.shutdown()
+                return argument, pool.submit(self._function, argument).result(self._patience)
+            except (BrokenProcessPool, FutureTimeoutError):
+                _end(pool)
                 pool, made = _start(), 0
             finally:
                 self._free.put((pool, made))
@@ -88,14 +96,21 @@ class _Workers(Generic[_Argument, _Result]):
 
 @contextmanager
 def _workers(
-    function: Callable[[_Argument], _Result], jobs: int, calls: int | None = None
+    function: Callable[[_Argument], _Result], jobs: int, calls: int | None = None, patience: float | None = None
 ) -> Iterator[tuple[_Workers[_Argument, _Result], ThreadPoolExecutor]]:
-    workers, threads = _Workers(function, jobs, calls), ThreadPoolExecutor(jobs)
+    workers, threads = _Workers(function, jobs, calls, patience), ThreadPoolExecutor(jobs)
     try:
         yield workers, threads
     finally:
         threads.shutdown(cancel_futures=True)
         workers.close()
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Ends the pool's process, whatever it is doing; before Python 3.14 an executor has no method for that."""
+    for process in list((pool._processes or {}).values()):
+        process.kill()
+    pool.shutdown()
 
 
 def _start() -> ProcessPoolExecutor:

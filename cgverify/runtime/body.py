@@ -8,24 +8,28 @@ import torch
 
 Body = Callable[..., Sequence[torch.Tensor]]
 
+_DEVICES = ("cuda", "cpu")
+
 
 def without_autocast(body: Body) -> Body:
     """The body with autocast off: Thunder made it casts of the trace already.
 
-    The caller's setting comes back at the end. Thunder's own decorator does not do that: it brings back the setting of
-    the time when the function was decorated.
+    The caller's setting comes back at the end, whatever the body did. Thunder's own decorator brings back the setting
+    of the time when the function was decorated; a fusion of its torch.compile executor wears it too.
     """
 
     def run(*args: torch.Tensor) -> Sequence[torch.Tensor]:
-        enabled = [device for device in ("cuda", "cpu") if torch.is_autocast_enabled(device)]
-        if not enabled:
-            return body(*args)
+        before = [torch.is_autocast_enabled(device) for device in _DEVICES]
         try:
-            for device in enabled:
-                torch.set_autocast_enabled(device, False)
+            _set_autocast((False, False))
             return body(*args)
         finally:
-            for device in enabled:
-                torch.set_autocast_enabled(device, True)
+            _set_autocast(before)
 
     return run
+
+
+def _set_autocast(wanted: Sequence[bool]) -> None:
+    for device, enabled in zip(_DEVICES, wanted, strict=True):
+        if torch.is_autocast_enabled(device) is not enabled:
+            torch.set_autocast_enabled(device, enabled)

@@ -7,8 +7,12 @@ un-graphed products on that stream and replays would overwrite each other's part
 
 A pool has streams of its own as long as it has graphs. The workspaces of its captures lie in its memory, and its graphs
 never run at the same time. torch goes on holding the workspace of a stream that came back, in memory of the pool that
-is gone, and can only be told to drop all there are, although graphs that others captured may still write to theirs. So
-streams that came back rest, and only where pools come and go in numbers is one used again, without workspaces.
+is gone (newer versions let go of it with a graph of the stream), and can only be told to drop all there are, although
+graphs that others captured may still write to theirs. So streams that came back rest, and only where pools come and go,
+or captures fail, in numbers is one used again, without workspaces.
+
+Within a pool a workspace may be dropped at any time: then it is scratch memory, and older graphs go on writing to it.
+Leases reckon with that.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import torch
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: not ordered with the legacy default stream
 
 RESTING = 8
-"""How many streams that came back rest, each with a workspace (32 MiB on Hopper) for each thread that captured."""
+"""How many streams rest before the first of them is used again. Each may hold a workspace, 32 MiB on Hopper."""
 
 _resting: defaultdict[torch.device, deque[int]] = defaultdict(deque)
 
@@ -53,6 +57,11 @@ class CaptureStream:
         if not self._is_new and thread not in self._clean_in:
             self._clean_in.add(thread)
             torch._C._cuda_clearCublasWorkspaces()
+
+    def spoil(self) -> None:
+        """To be called when captures go over to other memory: what cuBLAS remembers of the stream is of no more use."""
+        self._is_new = False
+        self._clean_in.clear()
 
     def give_back(self) -> None:
         """To be called when the last graph captured on it is gone."""

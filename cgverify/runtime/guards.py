@@ -60,7 +60,9 @@ def find_refusal(region: Region, args: Sequence[torch.Tensor]) -> Refusal | None
 
 
 def is_captured(device: str) -> bool:
-    """Whether somebody captures the device's current stream, whichever device is the current one."""
+    """Whether somebody captures the current stream of the device, or that of the current device."""
+    if torch.cuda.is_current_stream_capturing():
+        return True
     with torch.cuda.device(device):
         return torch.cuda.is_current_stream_capturing()
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cgverify.runtime.capture_stream import CaptureStream
+from cgverify.runtime.disposal import dispose, dispose_of_waiting, put_off
 from cgverify.runtime.layout import ALIGNMENT, alignment, buffer_in, span, storage_address
 from cgverify.runtime.leases import Lender, prune
 from cgverify.runtime.room import Room
@@ -27,7 +28,8 @@ logger = logging.getLogger("cgverify")
 
 LOCK = threading.RLock()
 
-_waiting: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Stream, list[torch.Tensor]]] = []
+MOST_STREAMS = 4
+"""How many streams a pool captures on: more than one after captures that failed while it had graphs."""
 
 
 class EmptyCaptureError(Exception):
@@ -141,19 +143,32 @@ class Pool:
             EmptyCaptureError: the body launched nothing.
             Exception: whatever the capture raised. Stream, generator and allocator are usable again by then.
         """
-        _dispose_of_waiting()
-        if self._handle is None:
-            self._handle = torch.cuda.graph_pool_handle()
-            self._streams.append(CaptureStream(self.device))
+        with _garbage_collection_paused():
+            dispose_of_waiting()
+            if self._handle is None:
+                stream = self._choose_stream()
+                self._streams.append(stream)
+                self._handle = torch.cuda.graph_pool_handle()
+            self._graphs += 1  # from here on, so that no graph that goes meanwhile is the last one
+            try:
+                with put_off():
+                    return self._capture(body, buffers, needs)
+            except BaseException:
+                self._graphs -= 1
+                self._forget_handle_of_no_graph()
+                raise
+
+    def _capture(
+        self, body: Callable[..., Sequence[torch.Tensor]], buffers: Sequence[torch.Tensor], needs: int
+    ) -> tuple[torch.cuda.CUDAGraph, Sequence[torch.Tensor], int]:
         graph = torch.cuda.CUDAGraph()
-        caller = torch.cuda.current_stream(self.device)
-        stream = self._streams[-1].stream
+        caller, stream = torch.cuda.current_stream(self.device), self._streams[-1].stream
         self.take_turn()
         stream.wait_stream(caller)
         self._streams[-1].prepare()
         allocated = torch.cuda.memory_allocated(self.device)
         try:
-            with torch.cuda.stream(stream), _garbage_collection_paused():
+            with torch.cuda.stream(stream):
                 graph.capture_begin(pool=self._handle, capture_error_mode="thread_local")
                 try:
                     self._room.make(needs)
@@ -167,18 +182,23 @@ class Pool:
         except BaseException:
             self._abandon()
             release_generator(self.device, stream)
-            self._forget_handle_of_no_graph()
             raise
         kept = max(0, torch.cuda.memory_allocated(self.device) - allocated)
         caller.wait_stream(stream)
         if is_empty:
             graph.reset()
-            self._forget_handle_of_no_graph()
             raise EmptyCaptureError
-        self._graphs += 1
         self.serial += 1
         self._room.keep(graph, kept)
         return graph, results, kept
+
+    def _choose_stream(self) -> CaptureStream:
+        """A stream for captures with a new handle: after many that failed, an old one again, without workspaces."""
+        if len(self._streams) < MOST_STREAMS:
+            return CaptureStream(self.device)
+        stream = self._streams.pop(0)
+        stream.spoil()
+        return stream
 
     def dispose(self, graph: torch.cuda.CUDAGraph) -> None:
         """Gives a graph's memory back, now or, while somebody captures, later; the stores go with the last graph."""
@@ -189,8 +209,7 @@ class Pool:
         if not self._graphs:
             stores, self._stores = self._stores, []
         self._forget_handle_of_no_graph()
-        _waiting.append((graph, self.turn.stream, stores))
-        _dispose_of_waiting()
+        dispose(graph, self.turn.stream, stores)
 
     def _forget_handle_of_no_graph(self) -> None:
         """Torch refuses further captures in a pool whose last graph is gone, so the next one gets a new handle."""
@@ -231,17 +250,6 @@ def _bytes_for(tensor: torch.Tensor) -> int:
     """Bytes of a store in which a buffer for `tensor` can lie at its alignment; a multiple of `ALIGNMENT`."""
     used = span(tensor.size(), tensor.stride()) * tensor.element_size() + alignment(tensor)
     return -(-max(used, 1) // ALIGNMENT) * ALIGNMENT
-
-
-def _dispose_of_waiting() -> None:
-    """Resets graphs once the stream where they last ran has drained; neither is allowed in a capture."""
-    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-        return
-    while _waiting:
-        graph, stream, stores = _waiting.pop()
-        stream.synchronize()
-        graph.reset()
-        stores.clear()
 
 
 def release_generator(device: torch.device, stream: torch.cuda.Stream) -> None:

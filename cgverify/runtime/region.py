@@ -101,9 +101,9 @@ class GraphedRegion:
             Exception: what the body raises when it runs un-graphed.
         """
         was_enabled = torch.is_grad_enabled()
-        if was_enabled:
-            torch._C._set_grad_enabled(False)  # in C and by name: `no_grad` costs as much as all guards
         try:
+            if was_enabled:
+                torch._C._set_grad_enabled(False)  # in C and by name: `no_grad` costs as much as all guards
             if not OPEN and not self._is_captured():
                 switches = self._read_switches()
                 for entry in self._recent:

@@ -14,6 +14,7 @@ from typing import Any
 from thunder.core import prims
 from thunder.core.codeutils import SigInfo
 from thunder.core.trace import TraceCtx
+from thunder.executors.transformer_engine_v1ex import _is_te_linear_enabled
 
 DECORATED = "def decorated(): ...  # not the function below: its regions switch gradients and autocast off themselves"
 
@@ -49,9 +50,14 @@ class RegionSignature(SigInfo):
         Passes behind ours keep the signature and may add ops, so the trace is looked at each time.
         """
         line: str = super().prettyprint(trace=trace, **contexts)
-        if trace is None or not all(map(self._needs_no_decorators, trace.bound_symbols)):
+        if trace is None or not all(map(self._needs_no_decorators, trace.bound_symbols)) or _is_wrapped(**contexts):
             return line
         return f"{DECORATED}\n\n\n{line}"
 
     def _needs_no_decorators(self, bsym: Any) -> bool:
         return bsym.sym.id in _BOOKKEEPING or (bsym.sym.is_fusion and bsym.sym.name in self.regions)
+
+
+def _is_wrapped(import_ctx: Any = None, object_ctx: Any = None) -> bool:
+    """Whether Thunder puts Transformer Engine's decorator there too, which switches FP8 on: that one is needed."""
+    return bool(_is_te_linear_enabled(import_ctx or {}, object_ctx or {}))

@@ -6,6 +6,7 @@ from cgverify.transform.tables import CONVERSIONS, ELEMENTWISE, FACTORIES, LINEA
 
 from thunder.core import prims
 from thunder.core.symbol import BoundSymbol
+from thunder.executors import torchex
 
 _INDIFFERENT = (VIEWS | CONVERSIONS | ELEMENTWISE | REDUCTIONS | FACTORIES) - LINEAR
 _INDIFFERENT_PRIMS = _INDIFFERENT | {"broadcast_in_dim", "convert_element_type", "iota", "slice", "squeeze"}
@@ -19,7 +20,9 @@ def may_read_switches(bsym: BoundSymbol) -> bool:
     """
     if bsym.sym.is_fusion:
         return any(map(_may_read_when_fused, bsym.subsymbols))
-    return bsym.sym.id not in _NO_OPS and str(bsym.sym.id) not in _INDIFFERENT
+    if bsym.sym.id in _NO_OPS:
+        return False
+    return bsym.sym.executor is not torchex.ex or str(bsym.sym.id) not in _INDIFFERENT
 
 
 def _may_read_when_fused(bsym: BoundSymbol) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from itertools import count, islice
 
@@ -50,6 +51,17 @@ def test_calls_in_order_begin_few_ahead() -> None:
     assert list(islice(results, 6)) == [0, 2, 4, None, 8, 10]
     assert len(taken) <= 6 + 3 * 2
     results.close()
+
+
+def sleep_at_two(number: int) -> int:
+    """Its argument, but for 2 late."""
+    time.sleep(60 * (number == 2))
+    return number
+
+
+def test_a_call_that_takes_too_long_is_ended() -> None:
+    """Its process goes after the given time, and the calls behind it are made."""
+    assert list(call_in_order(sleep_at_two, range(4), 1, calls=9, patience=4.0)) == [0, 1, None, 3]
 
 
 def test_a_process_makes_so_many_calls() -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import cgverify
@@ -160,6 +161,15 @@ def test_unusable_check_is_one_line(arguments: list[str], message: str, capsys: 
     assert written.err.count("\n") == 1
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """SIGINT interrupts, also where the process was started with the signal ignored, as shells do in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("command", ["check", "show"])
 def test_interrupt_is_one_word(command: str, capsys: Output) -> None:
     """Ctrl-C in the middle of a command ends it with one word and the exit code that shells know."""
@@ -167,6 +177,7 @@ def test_interrupt_is_one_word(command: str, capsys: Output) -> None:
     assert capsys.readouterr() == ("", "interrupted\n")
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_interrupt_of_a_group_is_one_word(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
     """Ctrl-C ends a command of a group as it ends any other."""
     monkeypatch.setattr(json, "dumps", lambda *_: signal.raise_signal(signal.SIGINT))
