@@ -24,6 +24,9 @@ from thunder.core.trace import TraceCtx
 ENOUGH = 5
 """How often a fault is planted before it is left alone."""
 
+MOST_ROUNDS = 10
+"""How many times as many programs are drawn for faults that have had no place in any: some need two random draws."""
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -50,6 +53,8 @@ class Score:
 def score_mutators(programs_drawn: int = 1000, seed: int = 0, tell: Callable[[], None] = lambda: None) -> list[Score]:
     """Plant each fault in up to ``ENOUGH`` rewrites of ``programs_drawn`` programs and count.
 
+    As many more are drawn, up to ``MOST_ROUNDS`` times, until each fault was planted once.
+
     Args:
         programs_drawn: how many programs are drawn; those after every fault was planted often enough cost little.
         seed: chooses the programs.
@@ -71,7 +76,11 @@ def score_mutators(programs_drawn: int = 1000, seed: int = 0, tell: Callable[[],
                 caught[mutator.name] += found
         forget_sources()
 
-    for_each_program(plant_all, programs_drawn, seed)
+    for round_ in range(MOST_ROUNDS):
+        # Far apart, so that the second round of a seed is not the first of the next.
+        for_each_program(plant_all, programs_drawn, seed + round_ * 1_000_000_007)
+        if all(planted[mutator.name] for mutator in MUTATORS):
+            break
     return [_score(mutator, planted, caught) for mutator in MUTATORS]
 
 

@@ -60,7 +60,7 @@ def mutants(
     scores: list[Score] = []
     alarms, wanted = Alarms(), 0
     if stage is not Stage.running:
-        with show_progress("rewrites corrupted", programs) as progress:
+        with show_progress("rewrites corrupted") as progress:
             scores = scoring.score_mutators(programs, seed, progress.advance)
         wanted = 2 * programs if pairs is None else pairs
         with show_progress("right rewrites", wanted, unit="rewrites") as progress:

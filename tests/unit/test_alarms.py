@@ -100,9 +100,16 @@ def test_a_program_that_thunder_refuses_ends_no_count(monkeypatch: pytest.Monkey
         return build(resolved, form)
 
     monkeypatch.setattr(scoring, "build", refuse_the_first)
+    monkeypatch.setattr(scoring, "MOST_ROUNDS", 1)
     scores = scoring.score_mutators(4, seed=3)
     assert built[0] is False and all(built[1:]) and len(built) == 4
     assert sum(score.planted for score in scores) == sum(score.caught for score in scores) > 0
+
+
+def test_programs_are_drawn_until_each_fault_was_planted() -> None:
+    """A fault that needs two random draws in one region has no place in most programs, whatever the seed."""
+    scores = scoring.score_mutators(100, seed=7)
+    assert [score.name for score in scores if not score.ok] == []
 
 
 OVERWRITES_WHAT_THUNDER_SAVED = """{"format": "cgverify-program", "version": 2, "inputs": [
