@@ -83,15 +83,18 @@ class _Settings:
     capturable: Capturable | None
     check: Literal["first"] | None
     comments: bool
+    in_place_after: int | None
 
     def __post_init__(self) -> None:
         if self.on_unproved not in ("raise", "ungraphed"):
             raise ValueError(f"on_unproved={self.on_unproved!r} is neither 'raise' nor 'ungraphed'")
         if self.check not in (None, "first"):
             raise ValueError(f"check={self.check!r} is neither None nor 'first'")
-        graphs, vouched = self.max_graphs, self.capturable
-        if isinstance(graphs, bool) or not isinstance(graphs, int) or graphs < 1:
+        graphs, calls, vouched = self.max_graphs, self.in_place_after, self.capturable
+        if not _is_positive(graphs):
             raise ValueError(f"max_graphs={graphs!r} is no positive integer: to run without graphs set {DISABLE}=1")
+        if calls is not None and not _is_positive(calls):
+            raise ValueError(f"in_place_after={calls!r} is no positive integer: to copy inputs always pass None")
         if isinstance(vouched, str):
             raise ValueError(f"capturable={vouched!r} is one string: pass a collection of names, {{{vouched!r}}}")
 
@@ -112,6 +115,9 @@ class CUDAGraphTransform(Transform):
             bound symbols.
         check: `"first"` compares the first replay of each graph with its un-graphed body, bit for bit.
         comments: whether traces say, above each op left out, why.
+        in_place_after: after so many calls in a row with every input at the same address, a region is captured once
+            more, to read its inputs there instead of copying them; a call with other addresses copies again. None for
+            never.
 
     Raises:
         ValueError: an argument has none of the values listed here.
@@ -126,6 +132,7 @@ class CUDAGraphTransform(Transform):
         capturable: Capturable | None = None,
         check: Literal["first"] | None = None,
         comments: bool = False,
+        in_place_after: int | None = 100,
     ) -> None:
         super().__init__()
         self.__setstate__(
@@ -136,6 +143,7 @@ class CUDAGraphTransform(Transform):
                 capturable=capturable,
                 check=check,
                 comments=comments,
+                in_place_after=in_place_after,
             )
         )
 
@@ -145,7 +153,9 @@ class CUDAGraphTransform(Transform):
     def __setstate__(self, settings: _Settings) -> None:
         self._settings = settings
         self._capturable: Capturable = () if settings.capturable is None else settings.capturable
-        self._runtime = Runtime(settings.max_graphs, check_first=settings.check == "first")
+        self._runtime = Runtime(
+            settings.max_graphs, check_first=settings.check == "first", in_place_after=settings.in_place_after
+        )
         self._plans: list[CapturePlan] = []
         self._compiling = threading.local()  # the forward trace whose backward trace may come next
 
@@ -254,6 +264,10 @@ def cuda_graph_transform(trace: TraceCtx, *, forward: TraceCtx | None = None, **
         VerificationError: the rewrite could not be proved and `on_unproved` is `"raise"`.
     """
     return CUDAGraphTransform(**settings).rewrite(trace, forward=forward)
+
+
+def _is_positive(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
 def _nothing() -> None:

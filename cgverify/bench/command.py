@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cgverify.bench.cases import choose_cases
 from cgverify.bench.comparison import cases_for, choose_settings, describe_machine, run_cases
-from cgverify.bench.peers import CGVERIFY
+from cgverify.bench.peers import CGVERIFY, COPYING
 from cgverify.bench.plot import check_plot, save_plot
 from cgverify.bench.report import make_console, print_case, print_safety, print_targets, render_json
 from cgverify.bench.rows import FAILED, WRONG, Row
@@ -88,4 +88,4 @@ def run_bench(request: Request) -> list[Row]:
 
 def has_fault(rows: list[Row]) -> bool:
     """Whether cgverify gave a wrong result or failed."""
-    return any(row.peer == CGVERIFY and row.status in (WRONG, FAILED) for row in rows)
+    return any(row.peer in (CGVERIFY, COPYING) and row.status in (WRONG, FAILED) for row in rows)

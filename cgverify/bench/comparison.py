@@ -18,7 +18,7 @@ from cgverify import __version__
 from cgverify.bench import measure
 from cgverify.bench.cases import CASES, REDUCED, Case, Workload
 from cgverify.bench.measure import Effort, ReservedMemory, Timing, time_first, time_in_turn
-from cgverify.bench.peers import CGVERIFY, COMPILE, EAGER, FLOOR, PEERS, THUNDER, Peer, ThunderPeer, make_peer
+from cgverify.bench.peers import CGVERIFY, COMPILE, COPYING, EAGER, FLOOR, PEERS, THUNDER, Peer, ThunderPeer, make_peer
 from cgverify.bench.rows import FAILED, LEFT_OUT, NO_EXECUTOR, WRONG, Row, Safety, with_ratios
 
 import torch
@@ -91,6 +91,8 @@ def _run_case(case: Case, settings: Settings, deadline: float) -> list[Row]:
             workload = case.make()
             eager = make_peer(EAGER, workload, NO_EXECUTOR)
             expected = [_on_host(eager.results(inputs)) for inputs in workload.inputs]
+        if workload.parameters:
+            blank = [row for row in blank if row.peer != COPYING]  # in training inputs are copied anyway
         rows += _run_group(blank, workload, expected, settings)
         gc.collect()
         if settings.device != "emulated":
@@ -173,10 +175,11 @@ def _with_timings(
 ) -> Row:
     whole, computation, prologue = (timings.get((row.peer, what)) for what in (WHOLE, COMPUTATION, PROLOGUE))
     row = replace(row, whole=whole, computation=computation, prologue=prologue)
-    if row.peer != CGVERIFY or not isinstance(peer, ThunderPeer):
-        return row
-    if workload.parameters:
+    if row.peer == CGVERIFY and workload.parameters:
         row = replace(row, fresh_bytes=sum(t.nbytes for t in (*workload.inputs[0], *workload.parameters)))
+    copies_inputs = row.peer == (CGVERIFY if workload.parameters else COPYING)
+    if not copies_inputs or not isinstance(peer, ThunderPeer):
+        return row
     try:
         return replace(row, safety=_measure_safety(peer, workload, settings.effort))
     except Exception as error:  # the rest of the row stands

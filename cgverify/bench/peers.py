@@ -22,15 +22,16 @@ import thunder
 import torch
 from thunder.transforms.cudagraph import CUDAGraphTransform as ThunderGraphs
 
-EAGER, THUNDER, THUNDER_GRAPHS, CGVERIFY, FLOOR, COMPILE = (
+EAGER, THUNDER, THUNDER_GRAPHS, CGVERIFY, COPYING, FLOOR, COMPILE = (
     "eager",
     "thunder",
     "thunder-graphs",
     "cgverify",
+    "cgverify-copying",
     "floor",
     "torch.compile",
 )
-PEERS = (EAGER, THUNDER, CGVERIFY, THUNDER_GRAPHS, FLOOR, COMPILE)
+PEERS = (EAGER, THUNDER, CGVERIFY, COPYING, THUNDER_GRAPHS, FLOOR, COMPILE)
 """In the order in which they are made ready: of those that hold graphs cgverify is the first, so its peak of reserved
 memory is measured with no graph of another peer about."""
 
@@ -85,7 +86,7 @@ class ThunderPeer:
         """See `Peer`."""
         return as_list(self._step(*inputs))
 
-    def whole(self, inputs: Inputs) -> Call:
+    def whole(self, inputs: Inputs) -> Call | None:
         """See `Peer`."""
         return partial(self._step, *inputs)
 
@@ -102,6 +103,16 @@ class ThunderPeer:
         """The calls of cgverify's regions in one computation, in order."""
         executed = find_executed(self.jitted)
         return record_region_calls(executed, partial(executed.run, *flatten_inputs(self.jitted, inputs)))
+
+
+class CopyingPeer(ThunderPeer):
+    """cgverify that always copies its inputs: the computation of a call whose inputs lie somewhere else each time."""
+
+    def __init__(self, workload: Workload, executor: str) -> None:
+        super().__init__(workload, executor, CUDAGraphTransform(in_place_after=None))
+
+    def whole(self, inputs: Inputs) -> None:
+        """See `Peer`: the computation tells all."""
 
 
 class FloorPeer:
@@ -162,6 +173,8 @@ def make_peer(name: str, workload: Workload, executor: str, ungraphed: Peer | No
             return ThunderPeer(workload, executor)
         case "cgverify":
             return ThunderPeer(workload, executor, CUDAGraphTransform())
+        case "cgverify-copying":
+            return CopyingPeer(workload, executor)
         case "thunder-graphs":
             return ThunderPeer(workload, executor, ThunderGraphs())
         case "floor":

@@ -48,7 +48,7 @@ class Row:
         ready_ms: milliseconds of the first calls together, one for each of `cases.SEEDS`, captures included.
         reserved: peak of reserved bytes in later calls, after `empty_cache`, above what inputs and parameters hold.
         reserved_first: the same in the first calls.
-        safety: for cgverify.
+        safety: for cgverify where it copies inputs, as the raw graphs do: in training, and as `cgverify-copying`.
         fresh_bytes: for cgverify in training, the bytes of copied inputs and of the gradients that a step returns.
         to_floor: throughput time of the computation (of eager's whole call) over the floor's.
         to_thunder_graphs: the same over that of Thunder's own transform.

@@ -32,6 +32,9 @@ from cgverify.emulation.current import in_force
 import torch
 
 MAX_GRAPHS = 16
+IN_PLACE_AFTER = 1
+"""So soon that the few calls of a history read inputs in place, and copy them again."""
+
 SETTLED = 8
 """Reserved memory may grow in the first of so many parts of the time."""
 
@@ -175,7 +178,7 @@ def soak_device(
     seconds: float, threads: int, streams: int, sizes: Sequence[int] = ROWS
 ) -> tuple[Soak, CUDAGraphTransform, Memory]:
     """Compiles everything in this thread, since Thunder compiles in one thread at a time, then soaks."""
-    transform = CUDAGraphTransform(max_graphs=MAX_GRAPHS)
+    transform = CUDAGraphTransform(max_graphs=MAX_GRAPHS, in_place_after=IN_PLACE_AFTER)
     histories = make_histories(transform)
     for history in histories:
         history.warm(Draw(len(sizes), sizes))

@@ -4,6 +4,7 @@
 |---|---|
 | computation over the floor's, where the GPU is the limit | at most 1.10 times |
 | computation over the floor's, where the host is | at most 1.25 times, or at most 4 us more |
+| the same for inputs that move, and so are copied | none: shown beside it |
 | computation over that of Thunder's own transform, 64 inputs | at most 1 / 1.6 |
 | the same, 2 inputs (Thunder's own transform neither clones nor guards) | at most 1.15 |
 | a lone fused symbol | is graphed |
@@ -18,8 +19,8 @@ from dataclasses import dataclass
 
 from cgverify.bench.cases import COMPILED, TORCH
 from cgverify.bench.measure import Timing
-from cgverify.bench.peers import CGVERIFY, EAGER, FLOOR, THUNDER_GRAPHS
-from cgverify.bench.rows import Row
+from cgverify.bench.peers import CGVERIFY, COPYING, EAGER, FLOOR, THUNDER_GRAPHS
+from cgverify.bench.rows import Row, Safety
 
 OVER_FLOOR_GPU, OVER_FLOOR_HOST, MORE_ON_HOST_US = 1.10, 1.25, 4.0
 OVER_THUNDER_GRAPHS = {"chain-6x2": 1.15, "chain-20x2": 1.15, "chain-128x64": 1 / 1.6}
@@ -69,10 +70,15 @@ def _over_floor(row: Row, found: Found) -> Iterator[Target]:
     bound = OVER_FLOOR_HOST if on_host else OVER_FLOOR_GPU
     met = row.to_floor <= bound or (on_host and more <= MORE_ON_HOST_US)
     remark = f"{row.limit}-limited, {more:+.1f} us"
-    if row.safety is not None:
-        safety = row.safety.region.throughput - row.safety.bare.throughput
-        remark += f": {safety:+.1f} in regions, {more - safety:+.1f} in Thunder's function around them"
     yield Target("computation over the floor", row.case, row.executor, row.to_floor, bound, met, remark)
+    copying = found.get((row.case, row.executor, COPYING))
+    if copying is not None and copying.to_floor is not None and copying.computation is not None:
+        more = copying.computation.throughput - floor.throughput
+        remark = f"{more:+.1f} us"
+        if copying.safety is not None:
+            safety = copying.safety.region.throughput - copying.safety.bare.throughput
+            remark += f": {safety:+.1f} in regions, {more - safety:+.1f} in Thunder's function around them"
+        yield Target("the same, inputs that move", row.case, row.executor, copying.to_floor, None, None, remark)
 
 
 def _over_thunder_graphs(row: Row, found: Found) -> Iterator[Target]:
@@ -80,8 +86,10 @@ def _over_thunder_graphs(row: Row, found: Found) -> Iterator[Target]:
     if bound is None or row.executor != TORCH or figure is None:
         return
     remark = ""
-    if row.safety is not None:
-        remark = f"of it {row.safety.region.throughput - row.safety.bare.throughput:+.1f} us for safety"
+    safety = _safety(row, found)
+    if safety is not None:
+        cost = safety.region.throughput - safety.bare.throughput
+        remark = f"safety costs {cost:+.1f} us where inputs move"
     what = "computation over Thunder's own graphs"
     yield Target(what, row.case, row.executor, figure, bound, figure <= bound, remark)
 
@@ -90,7 +98,8 @@ def _lone_fusion(row: Row, found: Found) -> Iterator[Target]:
     """A chain is one fused symbol to the executor torchcompile."""
     if row.executor != COMPILED or not row.case.startswith("chain") or row.computation is None:
         return
-    regions = 0 if row.safety is None else row.safety.regions
+    safety = _safety(row, found)
+    regions = 0 if safety is None else safety.regions
     yield Target("graphs for the lone fused symbol", row.case, row.executor, regions, 1, regions == 1)
 
 
@@ -116,6 +125,12 @@ def _memory(row: Row, found: Found) -> Iterator[Target]:
     listed = ", ".join(f"{peer} {size / 2**20:.0f}" for peer, size in sizes)
     remark = f"MiB: cgverify {row.reserved / 2**20:.0f} ({row.fresh_bytes / 2**20:.0f} apart), {listed}"
     yield Target("training memory over eager's", row.case, row.executor, figure, MEMORY_OVER_EAGER, met, remark)
+
+
+def _safety(row: Row, found: Found) -> Safety | None:
+    """What safety costs, from the row of the peer that copies its inputs as the raw graphs do."""
+    copying = found.get((row.case, row.executor, COPYING))
+    return row.safety if copying is None else copying.safety
 
 
 def _computation(found: Found, row: Row, peer: str) -> Timing | None:

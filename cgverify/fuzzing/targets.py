@@ -9,6 +9,9 @@ from typing import Any
 
 CHOICES = "cgverify, thunder, none, or module:attr for a Transform (an instance, a class or a factory)"
 
+IN_PLACE_AFTER = 1
+"""After how many repeated calls at the same addresses our transform reads inputs in place: histories have few calls."""
+
 
 class TargetError(ValueError):
     """A target that does not exist or is no transform; one line says which, why, and what to do."""
@@ -39,7 +42,7 @@ def find_target(name: str) -> Target:
     """
     match name:
         case "cgverify":
-            return _known(name, "cgverify", "CUDAGraphTransform")
+            return _known(name, "cgverify", "CUDAGraphTransform", in_place_after=IN_PLACE_AFTER)
         case "thunder":
             return _known(name, "thunder.transforms.cudagraph", "CUDAGraphTransform")
         case "none":
@@ -61,11 +64,12 @@ def find_target(name: str) -> Target:
     return Target(name, imports, f"{attribute}()", lambda: _checked(found(), name))
 
 
-def _known(name: str, module: str, attribute: str) -> Target:
+def _known(name: str, module: str, attribute: str, **settings: Any) -> Target:
     def make() -> Any:
-        return getattr(import_module(module), attribute)()
+        return getattr(import_module(module), attribute)(**settings)
 
-    return Target(name, f"from {module} import {attribute}", f"{attribute}()", make)
+    given = ", ".join(f"{setting}={value!r}" for setting, value in settings.items())
+    return Target(name, f"from {module} import {attribute}", f"{attribute}({given})", make)
 
 
 def _checked(transform: Any, name: str) -> Any:

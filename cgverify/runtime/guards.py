@@ -100,15 +100,21 @@ class EntryGuard:
 
     Types, dtypes, devices, sizes, strides and lazy bits of all arguments are compared in one call into torch: dynamo's
     own tensor guard. What it does not see is checked here: addresses (of inputs read in place exactly, of copied ones
-    modulo the alignment) and overlap of written inputs. Addresses that passed at the last call pass again at once.
+    modulo the alignment) and overlap of written inputs. Addresses that passed at the last call pass again at once; when
+    they have done so often enough, the guard says no a single time, so that the entry may be captured for them.
 
     Args:
         region: the plan.
         args: the arguments of a call that was graphed.
         in_place: positions of the inputs that are read where they lie.
+        rests_after: after how many calls in a row at the same addresses inputs are at rest; 0 for never.
     """
 
-    def __init__(self, region: Region, args: Sequence[torch.Tensor], in_place: Collection[int]) -> None:
+    def __init__(
+        self, region: Region, args: Sequence[torch.Tensor], in_place: Collection[int], rests_after: int = 0
+    ) -> None:
+        self._rests_after = rests_after
+        self._stays = 0  # how many calls in a row had the addresses of the one before
         self._masks = [-1 if k in in_place else ALIGNMENT - 1 for k in range(len(args))]
         self._passed = list(map(_address, args))
         self._places = [address & mask for address, mask in zip(self._passed, self._masks, strict=True)]
@@ -122,13 +128,21 @@ class EntryGuard:
             return False
         addresses = list(map(_address, args))
         if addresses == self._passed:
-            return True
+            self._stays += 1
+            return self._stays != self._rests_after
         if [address & mask for address, mask in zip(addresses, self._masks)] != self._places:  # noqa: B905 (hot)
             return False
         if self._written and self._is_overlapped(addresses):
             return False
         self._passed = addresses
+        self._stays = 0
         return True
+
+    def is_at_rest(self, args: Sequence[torch.Tensor]) -> bool:
+        """Whether `admits` said no because these arguments have come to rest."""
+        return (
+            self._stays == self._rests_after > 0 and self._layouts(*args) and list(map(_address, args)) == self._passed
+        )
 
     def _is_overlapped(self, addresses: Sequence[int]) -> bool:
         sizes = self._bytes

@@ -12,14 +12,13 @@ import os
 import threading
 import warnings
 import weakref
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from cgverify.diagnostics import UngraphedWarning
-from cgverify.plan import InputRole, Region
+from cgverify.plan import Region
 from cgverify.runtime.body import Body
 from cgverify.runtime.cache import EntryKey
 from cgverify.runtime.check import copies_of, put_right
@@ -27,6 +26,7 @@ from cgverify.runtime.graph import CapturedGraph
 from cgverify.runtime.guards import EntryGuard, Refusal, describe, find_refusal, is_captured
 from cgverify.runtime.leases import Lender, Lending
 from cgverify.runtime.optout import OPEN
+from cgverify.runtime.places import Places
 from cgverify.runtime.pool import LOCK, EmptyCaptureError
 from cgverify.runtime.results import CaptureRefusedError
 from cgverify.runtime.runtime import Runtime
@@ -39,9 +39,6 @@ logger = logging.getLogger("cgverify")
 
 NVTX = "NVTX_INJECTION64_PATH" in os.environ
 """Whether a profiler listens to NVTX ranges: it announces itself by this variable; without it a range costs time."""
-
-ADDRESSES_BEFORE_COPY = 2
-"""How many addresses a static input may show before it is copied like any other."""
 
 RENEWALS = 2
 """How many graphs of a region give way to leases of others before those others stop lending."""
@@ -82,15 +79,12 @@ class GraphedRegion:
         self._is_captured = torch.cuda.is_current_stream_capturing if one_device else partial(is_captured, plan.device)
         self._read_switches = read_all_switches if reads_switches else read_common_switches
         self._token = object()
-        self._addresses: defaultdict[int, set[int]] = defaultdict(set)
+        self._places = Places(plan, runtime)
         self._warm_threads = threading.local()
         self._recent: tuple[_Recent, ...] = ()
         self._lending = Lending()
         self._watch = CaptureWatch(plan)
         self._replays = 0
-        self._static = {k for k, entry in enumerate(plan.inputs) if entry.role is InputRole.STATIC}
-        # a written input stays copied wherever it lies: a lease may be read again, by a second backward
-        self._only_read = {k for k, entry in enumerate(plan.inputs) if not entry.written} - self._static
         self.__name__ = plan.name
         weakref.finalize(self, runtime.drop, self._token).atexit = False
 
@@ -127,7 +121,8 @@ class GraphedRegion:
         if refusal is not None:
             return self._ungraphed(args, refusal)
         with LOCK:
-            in_place = self._choose_in_place(args)
+            self._note_rest(args)
+            in_place = self._places.choose(args)
             switches = self._read_switches()
             key = self._key(switches, args, in_place)
             graph = self._runtime.cache.graph(key)
@@ -142,7 +137,8 @@ class GraphedRegion:
             if graph is not None and graph.lenders and self._gives_way(key, graph):
                 graph, refusal = None, Refusal.LENT
             if graph is not None:
-                entry = _Recent(key, graph, switches, EntryGuard(self.plan, args, in_place))
+                rests_after = self._places.rests_after
+                entry = _Recent(key, graph, switches, EntryGuard(self.plan, args, in_place, rests_after))
                 self._recent = (entry, *self._recent[: RECENT - 1])
                 return self._replay(graph, args)
         if graph is None and refusal not in (None, Refusal.FIRST_CALL):
@@ -150,7 +146,8 @@ class GraphedRegion:
         results = self._ungraphed(args, Refusal.FIRST_CALL)
         self._warm_threads.here = True
         with LOCK:
-            self._note_addresses(args)
+            if self._places.note(args):
+                self._recent = ()  # their keys hold the address
             # another thread may have captured the entry, or given it up, in the meantime
             if self._runtime.cache.graph(key) is None and self._runtime.cache.mark(key) is None:
                 self._runtime.cache.put_mark(key, Refusal.FIRST_CALL)
@@ -178,14 +175,16 @@ class GraphedRegion:
         tally.leases += graph.leases
         return results
 
-    def _choose_in_place(self, args: Sequence[torch.Tensor]) -> frozenset[int]:
-        """Positions of the inputs to read where they lie: static ones, and those in lent graph memory."""
-        return self.choose_lent(args).union(self._static)
+    def _note_rest(self, args: Sequence[torch.Tensor]) -> None:
+        """Where a recent entry's inputs have come to rest its graph goes: the next one reads them where they lie."""
+        for entry in self._recent:
+            if entry.guard.is_at_rest(args) and self._places.rest(args):
+                self._runtime.cache.put_mark(entry.key, Refusal.FIRST_CALL)
+                break
 
     def choose_lent(self, args: Sequence[torch.Tensor]) -> frozenset[int]:
         """Positions of the inputs that lie in lent graph memory, and are only read."""
-        device = self.plan.device
-        return frozenset(k for k in self._only_read if self._runtime.is_lent(device, args[k]))
+        return self._places.choose_lent(args)
 
     def _key(self, switches: Switches, args: Sequence[torch.Tensor], in_place: frozenset[int]) -> EntryKey:
         return EntryKey(self._token, (switches, *describe(args, in_place)))
@@ -195,8 +194,8 @@ class GraphedRegion:
     ) -> Refusal | None:
         """What is remembered of an entry; kernels that are warm for copied inputs are so for lent ones."""
         mark = self._runtime.cache.mark(key)
-        if mark is None and in_place > self._static:
-            mark = self._runtime.cache.mark(self._key(switches, args, frozenset(self._static)))
+        if mark is None and in_place > self._places.static:
+            mark = self._runtime.cache.mark(self._key(switches, args, self._places.static))
         return mark
 
     def _gives_way(self, key: EntryKey, graph: CapturedGraph) -> bool:
@@ -267,18 +266,9 @@ class GraphedRegion:
 
     def _give_up(self, key: EntryKey, refusal: Refusal, reason: str) -> Refusal:
         self._runtime.cache.put_mark(key, refusal)
+        self._places.rest_no_more()
         _warn(f"{self.plan.name} runs un-graphed for arguments of this description: {reason}", UngraphedWarning)
         return refusal
-
-    def _note_addresses(self, args: Sequence[torch.Tensor]) -> None:
-        """A static input that keeps moving is copied from now on, instead of costing a capture for each address."""
-        for position in self._static:
-            seen = self._addresses[position]
-            seen.add(args[position].data_ptr())
-            if len(seen) > ADDRESSES_BEFORE_COPY:
-                self._static = self._static - {position}
-                self._recent = ()  # their keys hold the address
-                seen.clear()
 
 
 def _warn(message: str, category: type[Warning]) -> None:

@@ -20,12 +20,15 @@ class Runtime:
     Args:
         max_graphs: most graphs alive at once, over all regions; at least 1.
         check_first: whether the first replay of each graph is compared with the un-graphed body, bit for bit.
+        in_place_after: after how many calls in a row with every input at the same address a region reads inputs where
+            they lie; at least 1, or None for never.
     """
 
-    def __init__(self, max_graphs: int, *, check_first: bool = False) -> None:
+    def __init__(self, max_graphs: int, *, check_first: bool = False, in_place_after: int | None = None) -> None:
         self.cache: EntryCache[CapturedGraph, Refusal] = EntryCache(max_graphs)
         self.tally = Tally()
         self.check_first = check_first
+        self.in_place_after = in_place_after
         self._max_graphs = max_graphs
         self._pools: dict[str, Pool] = {}
 

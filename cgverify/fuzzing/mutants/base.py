@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from unittest import mock
 
 from cgverify.api import CUDAGraphTransform
+from cgverify.fuzzing.targets import IN_PLACE_AFTER
 from cgverify.plan import Region
 from cgverify.runtime.region import GraphedRegion
 
@@ -49,7 +50,7 @@ class Mutant(CUDAGraphTransform):
             MUTANTS.append(cls)
 
     def __init__(self, *, verify: bool = False) -> None:
-        super().__init__(verify=verify, max_graphs=self.max_graphs)
+        super().__init__(verify=verify, max_graphs=self.max_graphs, in_place_after=IN_PLACE_AFTER)
 
     def rewrite(self, trace: TraceCtx, *, forward: TraceCtx | None = None) -> TraceCtx:
         """Rewrites `trace` with the fault in place."""

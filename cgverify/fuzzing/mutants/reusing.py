@@ -10,7 +10,7 @@ from cgverify.plan import Region
 from cgverify.runtime import region as region_module
 from cgverify.runtime.cache import EntryCache, EntryKey
 from cgverify.runtime.guards import EntryGuard, describe
-from cgverify.runtime.region import GraphedRegion
+from cgverify.runtime.places import Places
 
 import torch
 
@@ -24,7 +24,7 @@ def _without_addresses(args: Tensors, in_place: Collection[int]) -> Hashable:
 
 
 class _AnyAddress(EntryGuard):
-    def __init__(self, region: Region, args: Tensors, in_place: Collection[int]) -> None:
+    def __init__(self, region: Region, args: Tensors, in_place: Collection[int], rests_after: int = 0) -> None:
         super().__init__(region, args, ())
 
 
@@ -42,7 +42,7 @@ class EveryInputInPlace(Mutant):
     in_call = (
         (region_module, "describe", _without_addresses),
         (region_module, "EntryGuard", _AnyAddress),
-        (GraphedRegion, "_choose_in_place", lambda region, args: frozenset(range(len(args)))),
+        (Places, "choose", lambda places, args: frozenset(range(len(args)))),
     )
 
 
