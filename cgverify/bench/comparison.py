@@ -1,7 +1,7 @@
 """Runs the peers on the cases and gives rows: each peer is checked against eager before it is timed.
 
-Peers of one case and one executor are made ready one after the other, each with its own peak of reserved memory, and
-are then timed in turn. A peer that fails or is wrong gets a row that says so, and no times.
+Peers of one case and one executor are made ready one after the other, and are then timed in turn. A peer that fails or
+is wrong gets a row that says so, and no times. Memory is measured for training, in processes of their own.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from importlib import metadata
 from cgverify import __version__
 from cgverify.bench import measure
 from cgverify.bench.cases import CASES, REDUCED, Case, Workload
-from cgverify.bench.measure import Effort, ReservedMemory, Timing, time_first, time_in_turn
+from cgverify.bench.measure import Effort, Timing, time_first, time_in_turn
+from cgverify.bench.memory import with_memory
 from cgverify.bench.peers import CGVERIFY, COMPILE, COPYING, EAGER, FLOOR, PEERS, THUNDER, Peer, ThunderPeer, make_peer
 from cgverify.bench.rows import FAILED, LEFT_OUT, NO_EXECUTOR, WRONG, Row, Safety, with_ratios
 
 import torch
 
 FULL_SECONDS, QUICK_SECONDS = 150.0, 35.0
-
-STEADY_CALLS = 3
-"""Calls in which the peak of reserved memory is taken, when nothing is compiled or captured any more."""
 
 WHOLE, COMPUTATION, PROLOGUE = "whole", "computation", "prologue"
 
@@ -97,7 +95,8 @@ def _run_case(case: Case, settings: Settings, deadline: float) -> list[Row]:
         gc.collect()
         if settings.device != "emulated":
             torch._dynamo.reset()  # or torch.compile keeps its graphs and their memory
-    return rows
+    is_training = workload is not None and bool(workload.parameters)
+    return with_memory(rows) if is_training and settings.device != "emulated" else rows
 
 
 def _reason_to_leave_out(case: Case, peers: Sequence[str], settings: Settings, deadline: float) -> str:
@@ -137,8 +136,7 @@ def _run_group(
 def _make_ready(
     row: Row, workload: Workload, expected: Sequence[Sequence[torch.Tensor]], ungraphed: Peer | None
 ) -> tuple[Peer | None, Row]:
-    """Calls a peer on each set of inputs, then a few times more; None for one that is wrong."""
-    memory = ReservedMemory()
+    """Calls a peer on each set of inputs; None for one that is wrong."""
     times: list[float] = []
     peer = make_peer(row.peer, workload, row.executor, ungraphed)
     for inputs, wanted in zip(workload.inputs, expected, strict=True):
@@ -148,11 +146,6 @@ def _make_ready(
         del results
         if difference:
             return None, replace(row, status=WRONG, remark=f"call {len(times)} differs from eager: {difference}")
-    at_first = memory.peak()
-    memory.restart()
-    for _ in range(STEADY_CALLS):
-        peer.results(workload.inputs[0])
-    row = replace(row, reserved=memory.peak(), reserved_first=at_first)
     if row.peer == FLOOR:  # Thunder compiled it before, or compiles it now: neither is the floor's doing
         return peer, row
     return peer, replace(row, first_ms=times[0], ready_ms=sum(times))

@@ -32,8 +32,7 @@ EAGER, THUNDER, THUNDER_GRAPHS, CGVERIFY, COPYING, FLOOR, COMPILE = (
     "torch.compile",
 )
 PEERS = (EAGER, THUNDER, CGVERIFY, COPYING, THUNDER_GRAPHS, FLOOR, COMPILE)
-"""In the order in which they are made ready: of those that hold graphs cgverify is the first, so its peak of reserved
-memory is measured with no graph of another peer about."""
+"""In the order in which they are made ready."""
 
 Call = Callable[[], object]
 

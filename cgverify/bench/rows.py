@@ -46,8 +46,10 @@ class Row:
         prologue: for Thunder's peers, the look-up of the compiled function and the check of its arguments, alone.
         first_ms: milliseconds of the first call, compiling included.
         ready_ms: milliseconds of the first calls together, one for each of `cases.SEEDS`, captures included.
-        reserved: peak of reserved bytes in later calls, after `empty_cache`, above what inputs and parameters hold.
+        reserved: in training on a GPU, the peak of reserved bytes in later calls, after `empty_cache`, above inputs and
+            parameters, in a process of its own.
         reserved_first: the same in the first calls.
+        workspaces: bytes of cuBLAS workspaces within both.
         safety: for cgverify where it copies inputs, as the raw graphs do: in training, and as `cgverify-copying`.
         fresh_bytes: for cgverify in training, the bytes of copied inputs and of the gradients that a step returns.
         to_floor: throughput time of the computation (of eager's whole call) over the floor's.
@@ -69,6 +71,7 @@ class Row:
     ready_ms: float | None = None
     reserved: int | None = None
     reserved_first: int | None = None
+    workspaces: int | None = None
     safety: Safety | None = None
     fresh_bytes: int | None = None
     to_floor: float | None = None

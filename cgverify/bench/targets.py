@@ -9,7 +9,9 @@
 | the same, 2 inputs (Thunder's own transform neither clones nor guards) | at most 1.15 |
 | a lone fused symbol | is graphed |
 | whole call over that of torch.compile, executor torchcompile | none: Thunder's prologue is shown beside it |
-| training: peak of reserved memory over eager's | at most 1.15 times, copied inputs and fresh gradients apart |
+| training: peak of reserved memory over eager's | at most 1.15 times |
+
+Of memory, copied inputs, fresh gradients and the workspaces of cuBLAS are apart (`memory`).
 """
 
 from __future__ import annotations
@@ -118,13 +120,19 @@ def _memory(row: Row, found: Found) -> Iterator[Target]:
     eager = found.get((row.case, "", EAGER))
     if row.fresh_bytes is None or eager is None or row.reserved is None or not eager.reserved:
         return
-    figure = (row.reserved - row.fresh_bytes) / eager.reserved
+    workspaces, usual = row.workspaces or 0, eager.workspaces or 0
+    figure = (row.reserved - workspaces - row.fresh_bytes) / (eager.reserved - usual)
     met = figure <= MEMORY_OVER_EAGER
     others = [found.get((row.case, row.executor, peer)) for peer in ("thunder", THUNDER_GRAPHS)]
-    sizes = [(peer.peer, peer.reserved) for peer in (eager, *others) if peer is not None and peer.reserved is not None]
-    listed = ", ".join(f"{peer} {size / 2**20:.0f}" for peer, size in sizes)
-    remark = f"MiB: cgverify {row.reserved / 2**20:.0f} ({row.fresh_bytes / 2**20:.0f} apart), {listed}"
+    listed = ", ".join(_describe_memory(peer) for peer in (row, eager, *others) if peer is not None)
+    remark = f"{listed}; {row.fresh_bytes / 2**20:.0f} MiB of inputs and gradients apart"
     yield Target("training memory over eager's", row.case, row.executor, figure, MEMORY_OVER_EAGER, met, remark)
+
+
+def _describe_memory(row: Row) -> str:
+    if row.reserved is None:
+        return f"{row.peer} unknown"
+    return f"{row.peer} {row.reserved / 2**20:.0f} MiB, {(row.workspaces or 0) / 2**20:.0f} of it workspaces"
 
 
 def _safety(row: Row, found: Found) -> Safety | None:
