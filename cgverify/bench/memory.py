@@ -1,8 +1,8 @@
 """The peak of reserved memory of each peer, in a process of its own.
 
 In one process peers blur each other: torch keeps segments, cuBLAS a workspace for each stream, and what one peer lets
-go of counts for the next. Workspaces are counted apart. Their size is the library's choice (32 MiB on Hopper), whatever
-the model; a graph needs one beside that of un-graphed work, since it is captured on a stream of its own.
+go of counts for the next. Workspaces are shown as well. Their size is the library's choice (32 MiB on Hopper), whatever
+the model: one for each stream and thread that works un-graphed, and one for captures, on a stream of their own.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@
 | whole call over that of torch.compile, executor torchcompile | none: Thunder's prologue is shown beside it |
 | training: peak of reserved memory over eager's | at most 1.15 times |
 
-Of memory, copied inputs, fresh gradients and the workspaces of cuBLAS are apart (`memory`).
+Of memory, copied inputs and fresh gradients are apart; workspaces of cuBLAS count (`memory`).
 """
 
 from __future__ import annotations
@@ -120,8 +120,7 @@ def _memory(row: Row, found: Found) -> Iterator[Target]:
     eager = found.get((row.case, "", EAGER))
     if row.fresh_bytes is None or eager is None or row.reserved is None or not eager.reserved:
         return
-    workspaces, usual = row.workspaces or 0, eager.workspaces or 0
-    figure = (row.reserved - workspaces - row.fresh_bytes) / (eager.reserved - usual)
+    figure = (row.reserved - row.fresh_bytes) / eager.reserved
     met = figure <= MEMORY_OVER_EAGER
     others = [found.get((row.case, row.executor, peer)) for peer in ("thunder", THUNDER_GRAPHS)]
     listed = ", ".join(_describe_memory(peer) for peer in (row, eager, *others) if peer is not None)

@@ -11,7 +11,11 @@ import contextlib
 import torch
 
 LARGE = 10 << 20
-"""Bytes from which on the caching allocator makes a segment for each request that finds no room."""
+"""Bytes from which on the caching allocator makes a segment for each request that finds no room, of that size; for one
+below, unless it is small, it makes a segment of twice as many."""
+
+FEW = LARGE // 2
+"""Up to here the allocator's own segment, which others will share, is no waste."""
 
 SLACK = 32 << 20
 """Most bytes of room for what no trace shows: copies inside ops, workspaces, and gaps."""
@@ -35,9 +39,9 @@ class Room:
         Args:
             needs: bytes that the body's large values are known to take at once.
         """
-        if needs < LARGE or needs <= self._made - sum(self._kept.values()):
+        if needs < FEW or needs <= self._made - sum(self._kept.values()):
             return
-        room = needs + min(needs // 8, SLACK)
+        room = max(needs + min(needs // 8, SLACK), LARGE)
         with contextlib.suppress(torch.OutOfMemoryError):  # the body then gets what there is, request by request
             torch.empty(room, dtype=torch.uint8, device=self._device)
             self._made += room

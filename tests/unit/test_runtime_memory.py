@@ -11,7 +11,7 @@ from cgverify import CUDAGraphTransform
 from cgverify.emulation import EmulatedCUDA
 from cgverify.runtime import region as region_module
 from cgverify.runtime.leases import Lending
-from cgverify.runtime.room import LARGE, SLACK, Room
+from cgverify.runtime.room import FEW, LARGE, SLACK, Room
 from cgverify.transform import footprint
 from tests.builders import TraceBuilder
 
@@ -91,7 +91,7 @@ def test_room_is_made_once_for_graphs_that_fit() -> None:
     with EmulatedCUDA(capacity=256 * MIB):
         room = Room(torch.device("cuda:0"))
         made = []
-        for needs, kept in ((LARGE - 1, 0), (40 * MIB, 30 * MIB), (15 * MIB, 0), (16 * MIB, 0), (400 * MIB, 0)):
+        for needs, kept in ((FEW - 1, 0), (40 * MIB, 30 * MIB), (15 * MIB, 0), (16 * MIB, 0), (400 * MIB, 0)):
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
             room.make(needs)
@@ -101,6 +101,10 @@ def test_room_is_made_once_for_graphs_that_fit() -> None:
         room.forget()
         room.make(16 * MIB)
         assert torch.cuda.max_memory_allocated() // MIB == 18
+        room.forget()
+        torch.cuda.reset_peak_memory_stats()
+        room.make(FEW)
+        assert torch.cuda.max_memory_allocated() == LARGE
         assert SLACK == 32 * MIB
 
 
