@@ -9,8 +9,10 @@ import it
 * lends ``torch.autograd.Function`` an ``apply`` written in Python, whose ``__func__`` Thunder uses as the key under
   which it traces such functions, where PyTorch's own ``apply`` is a builtin without one.
 
-Both loans end with the import, so eager PyTorch is left as it was. What stays is one look-up inside Thunder: calls of a
-builtin ``apply`` are led to the tracing function that Thunder stored under the lent key.
+Both loans end with the import, so eager PyTorch is left as it was. What stays is inside Thunder: calls of a builtin
+``apply`` are led to the tracing function that Thunder stored under the lent key; and where there is no GPU, the results
+of an op that Thunder knows by name alone are found out on fake tensors without a device, since fake CUDA tensors that
+require gradients end the process there.
 
 Differences are recognised by the missing attribute, not by the version number. Neither package is imported here until
 ``thunder`` is.
@@ -22,12 +24,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import BuiltinMethodType, ModuleType
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 __all__ = ["UnsupportedVersionError", "check_versions", "has_thunderfx", "install"]
 
@@ -119,6 +122,7 @@ class _ThunderLoader(Loader):
             _refuse(error)
         if apply is not None:
             _trace_builtin_apply(apply)
+        _fake_without_cuda()
 
 
 def _refuse(error: Exception) -> NoReturn:
@@ -199,6 +203,49 @@ def _trace_builtin_apply(key: Callable[..., Any]) -> None:
         return look_up(fn, *args, **kwargs)
 
     jit_ext.general_jit_lookaside = general_jit_lookaside
+
+
+def _fake_without_cuda() -> None:
+    """Where there is no GPU: make Thunder's fake CUDA tensors on "meta", and call what comes of them CUDA again.
+
+    Autograd asks the backend of a leaf's device for its streams; where there is none PyTorch raises in a place that
+    must not, and the process ends.
+    """
+    import thunder.torch as thunder_torch
+    import torch
+    from thunder.core import devices, dtypes
+    from thunder.core.proxies import TensorProxy
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    count_devices = getattr(torch._C, "_cuda_getDeviceCount", int)  # as it is now: an emulation may replace it
+
+    @cache
+    def has_gpu() -> bool:
+        # not before it is asked for: counting devices makes a process one that must not be forked
+        try:
+            return bool(count_devices() > 0)
+        except RuntimeError:
+            return False
+
+    make, name = thunder_torch._get_fake_arg, thunder_torch._fake_type_to_thunder
+    stand_ins: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # fake mode -> the device that "meta" stands for
+
+    def get_fake_arg(argument: Any) -> Any:
+        is_tensor = isinstance(argument, (TensorProxy, torch.Tensor))
+        if not is_tensor or devices.to_torch_device(argument.device).type != "cuda" or has_gpu():
+            return make(argument)
+        dtype, gradient = thunder_torch.to_torch_dtype(argument.dtype), argument.requires_grad
+        fake: Any = torch.empty(argument.shape, dtype=dtype, requires_grad=gradient, device="meta")
+        stand_ins[fake.fake_mode] = argument.device
+        return fake
+
+    def fake_type_to_thunder(result: Any) -> Any:
+        if not (isinstance(result, FakeTensor) and result.device.type == "meta" and result.fake_mode in stand_ins):
+            return name(result)
+        device, dtype = devices.to_device(stand_ins[result.fake_mode]), dtypes.to_dtype(result.dtype)
+        return TensorProxy(shape=result.shape, device=device, dtype=dtype, requires_grad=result.requires_grad)
+
+    thunder_torch._get_fake_arg, thunder_torch._fake_type_to_thunder = get_fake_arg, fake_type_to_thunder
 
 
 def _pair() -> str:
