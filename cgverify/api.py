@@ -27,6 +27,7 @@ from cgverify.transform.effects import Capturable
 from cgverify.transform.roles import compute_static_names
 from cgverify.transform.switches import may_read_switches
 from cgverify.verifier import contracts, verify, verify_backward
+from cgverify.wording import counted
 
 from thunder.core.trace import TraceCtx
 from thunder.core.transform_common import Transform
@@ -53,12 +54,12 @@ class PartitionReport:
         """Text: a heading per trace, then its regions, what is read on the device, then the ops left out."""
         lines: list[str] = []
         for plan in self.plans:
-            regions, left_out = _count(len(plan.regions), "region"), _count(len(plan.left_out), "op")
+            regions, left_out = counted(len(plan.regions), "region"), counted(len(plan.left_out), "op")
             lines.append(f"{plan.trace}: {regions}, {left_out} left out")
             for region in plan.regions:
                 inputs = ", ".join(entry.name for entry in region.inputs)
                 outputs = ", ".join(entry.name for entry in region.outputs)
-                size = _count(len(region.ops), "op")
+                size = counted(len(region.ops), "op")
                 lines.append(f"  {region.name}({inputs}) -> [{outputs}]: {size} on {region.device}")
             for scalar in plan.scalars:
                 where = f"  [{scalar.source}]" if scalar.source else ""
@@ -276,7 +277,3 @@ def _nothing() -> None:
 
 def _unproved(report: Report) -> str:
     return f"the rewrite of {report.subject} could not be proved; it runs un-graphed\n{report.render()}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

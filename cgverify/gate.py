@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from cgverify.fuzzing.pytest_plugin import PROPERTY
 from cgverify.fuzzing.summary import render_summary
+from cgverify.wording import counted
 
 import pytest
 
@@ -145,7 +146,7 @@ def _find_problems(found: Result, request: Request, code: int) -> Iterator[str]:
     elif request.device == "cuda" and found.device != "cuda":
         yield f"no program ran on a GPU: {found.programs} ran on {found.device or 'nothing'}"
     if found.failures:
-        yield f"distinct failures: {len(found.failures)} in {found.programs} programs"
+        yield f"distinct failures: {len(found.failures)} in {counted(found.programs, 'program')}"
     if found.broken:
         first = next(iter(found.broken[0][1].splitlines()), "no message")
         yield f"fuzz targets that failed otherwise: {len(found.broken)}, the first with: {first}"
@@ -157,7 +158,11 @@ def render_markdown(found: Result) -> str:
     """A page for people: verdict, rates, then each distinct failure with its program."""
     verdict = "closed" if found.problems else "open"
     lines = [f"## cgverify gate: {verdict}", "", *(f"- {problem}" for problem in found.problems)]
-    lines += ["", f"Target `{found.target}`, device `{found.device or 'none'}`, {found.programs} programs.", ""]
+    lines += [
+        "",
+        f"Target `{found.target}`, device `{found.device or 'none'}`, {counted(found.programs, 'program')}.",
+        "",
+    ]
     summary = render_summary(found.outcomes, graphs=found.target != "none")
     lines += ["```text", *summary, "```", ""]
     for failure in found.failures:

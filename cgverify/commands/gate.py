@@ -16,6 +16,7 @@ from cgverify.commands.options import (
     one_line_errors,
     write_json,
 )
+from cgverify.wording import counted
 
 import typer
 
@@ -71,4 +72,4 @@ def _print(found: Result) -> None:
     for problem in found.problems:
         print(f"closed: {problem}")
     if not found.problems:
-        print(f"open: {found.programs} programs on {found.device}, no failure")
+        print(f"open: {counted(found.programs, 'program')} on {found.device}, no failure")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cgverify.commands.options import STANDARD_OUTPUT, Device, DeviceOption, JsonOption, write_json
 from cgverify.progress import Progress, show_progress
+from cgverify.wording import counted
 
 import typer
 
@@ -105,10 +106,14 @@ def _print_hunt(hunt: Hunt) -> None:
         )
     if hunt.invariant:
         size = "" if hunt.size is None else f", {hunt.size} ops"
-        after = f"after {hunt.programs} programs, {hunt.seconds:.1f} s{size}" if hunt.programs else "of its process"
+        after = (
+            f"after {counted(hunt.programs, 'program')}, {hunt.seconds:.1f} s{size}"
+            if hunt.programs
+            else "of its process"
+        )
         found.append(f"{hunt.invariant} {after}")
     elif hunt.programs:
-        found.append(f"nothing in {hunt.programs} programs, {hunt.seconds:.1f} s")
+        found.append(f"nothing in {counted(hunt.programs, 'program')}, {hunt.seconds:.1f} s")
     remark = f"  (kept program {hunt.kept})" if hunt.kept else "" if hunt.ok else "  missed"
     how = "; ".join(found) if hunt.possible else "needs a GPU to show"
     print(f"mutant {hunt.name:<24} {','.join(hunt.faults):<12} {how}{remark}", flush=True)

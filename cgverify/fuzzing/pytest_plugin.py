@@ -215,10 +215,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for line in render_summary(outcomes, graphs=target != "none"):
         terminalreporter.write_line(line)
     from cgverify.fuzzing.journal import count_waiting
+    from cgverify.wording import counted
 
     if waiting := count_waiting(config.rootpath / FOLDER / "journal"):
         terminalreporter.write_line(
-            f"{waiting} programs of runs that ended early wait for a run with their target and device"
+            f"of runs that ended early {counted(waiting, 'program')} left for a run with their target and device"
         )
 
 

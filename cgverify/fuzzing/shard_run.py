@@ -13,6 +13,7 @@ from cgverify.fuzzing.profiles import FOLDER, PROFILES, SHARDS
 from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.session import Budget, Shard
 from cgverify.fuzzing.targets import Target, find_target
+from cgverify.wording import counted
 
 import pytest
 import torch
@@ -75,7 +76,7 @@ def _workers(config: pytest.Config) -> int:
 
 def describe_failures(outcome: Outcome) -> str:
     """Return what a failing test prints: each distinct failure with its program and how to reproduce it."""
-    parts = [f"{len(outcome.failures)} distinct failure(s) in {outcome.programs} programs"]
+    parts = [f"{len(outcome.failures)} distinct failure(s) in {counted(outcome.programs, 'program')}"]
     for failure in outcome.failures:
         seen = f"met {failure.count} time(s), first after {failure.seconds:g} s"
         parts.append(

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from cgverify.fuzzing.hashes import add_hashes
+from cgverify.wording import counted
 
 FLOORS = {"captured": 0.4, "finite": 0.85, "mutated": 0.12, "regions>=2": 0.03, "aliased": 0.01}
 """Least share of judged programs that must do each of these, or the run proves little and fails.
@@ -122,4 +123,4 @@ def _summary_line(name: str, outcomes: list[dict[str, Any]]) -> str:
     tiers = ", ".join(f"{mark} {counts[mark]}" for mark in marks)
     rate = programs / seconds if seconds else 0.0
     verdicts = f"{counts['ok']} ok, {counts['fail']} fail, {counts['incomparable']} incomparable"
-    return f"{name}: {programs} programs, {rate:.1f} a second and core; {verdicts}; {shares}; {tiers}"
+    return f"{name}: {counted(programs, 'program')}, {rate:.1f} a second and core; {verdicts}; {shares}; {tiers}"
