@@ -117,7 +117,7 @@ def hunt_all(
         effort: for each.
         device: `auto`, `emulated` or `cuda`.
         jobs: processes; with one, all happens in this one. With more, a mutant that ends its process twice is caught as
-            a `crash`, and the others go on.
+            a `crash` of running, and the others go on.
         tell: is told of each hunt at its end.
     """
     where = choose_device(device)
@@ -136,7 +136,8 @@ def _hunt_each(wanted: list[type[Mutant]], effort: Effort, device: DeviceName, j
         yield from (hunt_mutant(name, effort, device) for name in names)
         return
     for name, hunt in call_each(partial(_hunt_alone, effort=effort, device=device), names, jobs):
-        yield hunt or replace(_begin(name, device)[1], invariant=Crash.name)
+        # what running ends the process of may still show in traces
+        yield hunt or replace(hunt_mutant(name, replace(effort, running=False), device), invariant=Crash.name)
 
 
 def _hunt_alone(name: str, effort: Effort, device: DeviceName) -> Hunt:

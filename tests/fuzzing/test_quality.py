@@ -46,16 +46,17 @@ def test_a_hunt_is_the_same_in_other_processes() -> None:
 
 
 def test_a_mutant_that_ends_its_process_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where processes die of a mutant, that mutant is caught as a crash, and the others are hunted."""
+    """Where processes die of a mutant, it is caught as a crash, or in traces where it shows; the others are hunted."""
     found = {mutant.__name__: Hunt(mutant.__name__, ("A01",), "emulated", True, "CG101") for mutant in MUTANTS}
-    dead = next(mutant.__name__ for mutant in MUTANTS if mutant.shows == "emulated")
+    dead = [next(mutant.__name__ for mutant in MUTANTS if mutant.shows == shows) for shows in ("emulated", "static")]
     monkeypatch.setattr(
-        hunting, "call_each", lambda function, names, jobs: ((n, None if n == dead else found[n]) for n in names)
+        hunting, "call_each", lambda function, names, jobs: ((n, None if n in dead else found[n]) for n in names)
     )
     hunts = {hunt.name: hunt for hunt in hunt_all(Effort(), "emulated", jobs=2)}
-    assert (hunts[dead].invariant, hunts[dead].ok) == ("crash", True)
-    assert {name: hunt for name, hunt in hunts.items() if name != dead} == {
-        name: hunt for name, hunt in found.items() if name != dead
+    assert [(hunts[name].invariant, hunts[name].ok) for name in dead] == [("crash", True)] * 2
+    assert [bool(hunts[name].rejected) for name in dead] == [False, True]
+    assert {name: hunt for name, hunt in hunts.items() if name not in dead} == {
+        name: hunt for name, hunt in found.items() if name not in dead
     }
 
 
