@@ -117,8 +117,8 @@ class CUDAGraphTransform(Transform):
         check: `"first"` compares the first replay of each graph with its un-graphed body, bit for bit.
         comments: whether traces say, above each op left out, why.
         in_place_after: after so many calls in a row with every input at the same address, a region is captured once
-            more, to read its inputs there instead of copying them; a call with other addresses copies again. None for
-            never.
+            more, to read there, instead of copying them, those that it only reads; a call with other addresses copies
+            again. None for never.
 
     Raises:
         ValueError: an argument has none of the values listed here.

@@ -24,11 +24,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from importlib import metadata
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import BuiltinMethodType, ModuleType
+from types import BuiltinFunctionType, BuiltinMethodType, ModuleType
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -217,13 +217,11 @@ def _fake_without_cuda() -> None:
     from thunder.core.proxies import TensorProxy
     from torch._subclasses.fake_tensor import FakeTensor
 
-    count_devices = getattr(torch._C, "_cuda_getDeviceCount", int)  # as it is now: an emulation may replace it
-
-    @cache
     def has_gpu() -> bool:
-        # not before it is asked for: counting devices makes a process one that must not be forked
+        # An emulation replaces it by Python. It is called late: a process that has counted devices must not be forked.
+        count_devices = getattr(torch._C, "_cuda_getDeviceCount", None)
         try:
-            return bool(count_devices() > 0)
+            return isinstance(count_devices, BuiltinFunctionType) and bool(count_devices() > 0)
         except RuntimeError:
             return False
 

@@ -81,5 +81,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.dtype is not other.dtype or one.size() != other.size() or one.stride() != other.stride():
         return False
+    if not one.numel():
+        return True  # and its bytes cannot be viewed, whatever the strides
     as_bytes = [t.contiguous().view(torch.uint8) if t.dim() else t.reshape(1).view(torch.uint8) for t in (one, other)]
     return torch.equal(*as_bytes)

@@ -12,7 +12,7 @@ from functools import partial
 from cgverify.plan import OutputRole, Region
 from cgverify.runtime.body import Body
 from cgverify.runtime.guards import Refusal
-from cgverify.runtime.layout import as_bits, copyable
+from cgverify.runtime.layout import as_bits, copyable, storage_address
 from cgverify.runtime.leases import Lender, find_blocker
 from cgverify.runtime.pool import LOCK, Pool
 from cgverify.runtime.results import CaptureRefusedError, plan_results
@@ -69,8 +69,10 @@ class CapturedGraph:
         graph, results, kept = pool.capture(body, buffers, region.needs)
         self._graph: torch.cuda.CUDAGraph | None = graph
         # the writes that autograd sees; a plan may call more inputs written than are
-        self._seen_written = [k for k, version in enumerate(versions) if _version(buffers[k]) != version]
-        if not all(region.inputs[k].written for k in self._seen_written):
+        changed = [k for k, version in enumerate(versions) if _version(buffers[k]) != version]
+        self._seen_written = [k for k in changed if region.inputs[k].written]
+        announced = {storage_address(buffers[k]) for k in self._seen_written}  # views of one tensor count together
+        if not all(storage_address(buffers[k]) in announced for k in changed):
             raise CaptureRefusedError(Refusal.HIDDEN_WRITE)
         may_stay = [k for k, output in enumerate(region.outputs) if output.role is OutputRole.LENT]
         plan = plan_results(buffers, results, may_stay if lender.lending.allowed else ())

@@ -7,6 +7,7 @@ a call from being graphed at all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable, Sequence
 from enum import Enum
 from typing import Any
@@ -30,7 +31,7 @@ class Refusal(Enum):
     MISALIGNED = "an argument's address is no multiple of its element size"
     OVERLAP = "a written input overlaps another input, or itself"
     LAZY_RESULT = "a result is a lazy conjugate or negation"
-    UNSUPPORTED_ALIAS = "a result is a view of an input under another dtype"
+    UNSUPPORTED_ALIAS = "a result is a view of an input under another dtype, or of memory between inputs"
     HIDDEN_WRITE = "an op writes an input although nothing in the trace says so"
     EMPTY = "the region launches no device work for arguments of this description"
     LENT = "the replay would overwrite graph memory that somebody still holds: several forwards before a backward, say"
@@ -84,13 +85,22 @@ def _has_written_overlap(region: Region, args: Sequence[torch.Tensor]) -> bool:
 def describe(args: Sequence[torch.Tensor], in_place: Collection[int]) -> tuple[Hashable, ...]:
     """The arguments' part of an entry's key.
 
+    Of inputs that are read where they lie one tensor object twice is something else than two of them: a result that is
+    an input is the caller's own object. In place of an address such a part has, below 0, where the object came first.
+
     Args:
         args: one tensor per input.
         in_place: positions of the inputs that are read where they lie.
     """
     parts: list[Hashable] = []
+    first: dict[int, int] = {}
     for position, arg in enumerate(args):
-        place = arg.data_ptr() if position in in_place else arg.data_ptr() % ALIGNMENT
+        if position not in in_place:
+            place = arg.data_ptr() % ALIGNMENT
+        elif first.setdefault(id(arg), position) == position:
+            place = arg.data_ptr()
+        else:
+            place = -1 - first[id(arg)]
         parts.append((arg.dtype, arg.size(), arg.stride(), place))
     return tuple(parts)
 
@@ -101,19 +111,19 @@ class EntryGuard:
     Types, dtypes, devices, sizes, strides and lazy bits of all arguments are compared in one call into torch: dynamo's
     own tensor guard. What it does not see is checked here: addresses (of inputs read in place exactly, of copied ones
     modulo the alignment) and overlap of written inputs. Addresses that passed at the last call pass again at once; when
-    they have done so often enough, the guard says no a single time, so that the entry may be captured for them.
+    they have done so often enough, the guard says no, so that the entry may be captured for them.
 
     Args:
         region: the plan.
         args: the arguments of a call that was graphed.
         in_place: positions of the inputs that are read where they lie.
-        rests_after: after how many calls in a row at the same addresses inputs are at rest; 0 for never.
+        patience: after how many calls in a row at the same addresses inputs are at rest.
     """
 
     def __init__(
-        self, region: Region, args: Sequence[torch.Tensor], in_place: Collection[int], rests_after: int = 0
+        self, region: Region, args: Sequence[torch.Tensor], in_place: Collection[int], patience: float = math.inf
     ) -> None:
-        self._rests_after = rests_after
+        self._patience = patience
         self._stays = 0  # how many calls in a row had the addresses of the one before
         self._masks = [-1 if k in in_place else ALIGNMENT - 1 for k in range(len(args))]
         self._passed = list(map(_address, args))
@@ -129,7 +139,7 @@ class EntryGuard:
         addresses = list(map(_address, args))
         if addresses == self._passed:
             self._stays += 1
-            return self._stays != self._rests_after
+            return self._stays < self._patience
         if [address & mask for address, mask in zip(addresses, self._masks)] != self._places:  # noqa: B905 (hot)
             return False
         if self._written and self._is_overlapped(addresses):
@@ -138,11 +148,18 @@ class EntryGuard:
         self._stays = 0
         return True
 
+    @property
+    def has_rested(self) -> bool:
+        """Whether `admits` says no to the addresses of the last call, because inputs have come to rest there."""
+        return self._stays >= self._patience
+
     def is_at_rest(self, args: Sequence[torch.Tensor]) -> bool:
         """Whether `admits` said no because these arguments have come to rest."""
-        return (
-            self._stays == self._rests_after > 0 and self._layouts(*args) and list(map(_address, args)) == self._passed
-        )
+        return self.has_rested and self._layouts(*args) and list(map(_address, args)) == self._passed
+
+    def wait_no_more(self) -> None:
+        """Says no for no rest any more."""
+        self._patience = math.inf
 
     def _is_overlapped(self, addresses: Sequence[int]) -> bool:
         sizes = self._bytes

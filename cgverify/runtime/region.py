@@ -100,8 +100,11 @@ class GraphedRegion:
                 torch._C._set_grad_enabled(False)  # in C and by name: `no_grad` costs as much as all guards
             if not OPEN and not self._is_captured():
                 switches = self._read_switches()
-                for entry in self._recent:
+                recent = self._recent
+                for entry in recent:
                     if entry.switches == switches and entry.guard.admits(args):
+                        if entry is not recent[0] and recent[0].guard.has_rested:
+                            self._put_first(entry)
                         with LOCK:
                             graph = entry.graph
                             if not graph.is_open:
@@ -121,11 +124,9 @@ class GraphedRegion:
         if refusal is not None:
             return self._ungraphed(args, refusal)
         with LOCK:
-            self._note_rest(args)
-            in_place = self._places.choose(args)
             switches = self._read_switches()
-            key = self._key(switches, args, in_place)
-            graph = self._runtime.cache.graph(key)
+            self._note_rest(switches, args)
+            in_place, key, graph = self._choose_entry(switches, args)
             refusal = self._look_up_mark(key, switches, args, in_place)
             if graph is None and refusal is Refusal.FIRST_CALL and self._is_warm_here():
                 graph, refusal = self._capture(key, args, in_place)
@@ -137,9 +138,9 @@ class GraphedRegion:
             if graph is not None and graph.lenders and self._gives_way(key, graph):
                 graph, refusal = None, Refusal.LENT
             if graph is not None:
-                rests_after = self._places.rests_after
-                entry = _Recent(key, graph, switches, EntryGuard(self.plan, args, in_place, rests_after))
-                self._recent = (entry, *self._recent[: RECENT - 1])
+                if len(set(map(id, args))) == len(args):  # the guard sees no objects
+                    patience = self._places.patience(in_place)
+                    self._put_first(_Recent(key, graph, switches, EntryGuard(self.plan, args, in_place, patience)))
                 return self._replay(graph, args)
         if graph is None and refusal not in (None, Refusal.FIRST_CALL):
             return self._ungraphed(args, refusal)
@@ -175,12 +176,38 @@ class GraphedRegion:
         tally.leases += graph.leases
         return results
 
-    def _note_rest(self, args: Sequence[torch.Tensor]) -> None:
+    def _put_first(self, entry: _Recent) -> None:
+        """Makes an entry the one that is looked up first."""
+        others = [other for other in self._recent if other.key != entry.key]
+        self._recent = (entry, *others[: RECENT - 1])
+
+    def _note_rest(self, switches: Switches, args: Sequence[torch.Tensor]) -> None:
         """Where a recent entry's inputs have come to rest its graph goes: the next one reads them where they lie."""
         for entry in self._recent:
-            if entry.guard.is_at_rest(args) and self._places.rest(args):
-                self._runtime.cache.put_mark(entry.key, Refusal.FIRST_CALL)
-                break
+            if entry.graph.is_open and entry.switches == switches and entry.guard.is_at_rest(args):
+                _, key, graph = self._choose_entry(switches, args)
+                if graph is not None and key != entry.key:
+                    return  # there is one already
+                if self._places.rest(args):
+                    self._runtime.cache.put_mark(entry.key, Refusal.FIRST_CALL)
+                else:
+                    entry.guard.wait_no_more()
+                return
+
+    def _choose_entry(
+        self, switches: Switches, args: Sequence[torch.Tensor]
+    ) -> tuple[frozenset[int], EntryKey, CapturedGraph | None]:
+        """The inputs to read where they lie, the entry, and its graph.
+
+        Inputs at rest are copied where there is a graph for that and none for their addresses: it made room for others,
+        and would again.
+        """
+        choices = [(in_place, self._key(switches, args, in_place)) for in_place in self._places.choices(args)]
+        for in_place, key in choices:
+            graph = self._runtime.cache.graph(key)
+            if graph is not None:
+                return in_place, key, graph
+        return *choices[0], None
 
     def choose_lent(self, args: Sequence[torch.Tensor]) -> frozenset[int]:
         """Positions of the inputs that lie in lent graph memory, and are only read."""

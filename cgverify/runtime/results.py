@@ -86,13 +86,16 @@ def plan_results(buffers: Sequence[torch.Tensor], results: Sequence[torch.Tensor
     may_stay = {k for k in range(len(distinct)) if all(p in lent for p, made in enumerate(order) if made == k)}
     makers: dict[int, Result] = {}
     groups: dict[int, list[int]] = {}
-    for k, result in enumerate(distinct):
+    for k, result in enumerate(tuple(distinct)):
         maker = _alias_of_input(result, buffers)
         if maker is not None:
             makers[k] = maker
+        elif result.numel():
+            groups.setdefault(storage_address(result), []).append(k)
         else:
-            # tensors without memory share none: each is a group of its own
-            groups.setdefault(storage_address(result) if result.numel() else -1 - k, []).append(k)
+            # tensors without elements share no memory: each is a group of its own, on no argument's storage
+            groups[-1 - k] = [k]
+            distinct[k] = torch.empty_strided(result.size(), result.stride(), dtype=result.dtype, device=result.device)
     kept = [k for address, (k, *others) in groups.items() if address > 0 and not others and k in may_stay]
     owners: list[torch.Tensor] = []
     shared: list[list[int]] = []
@@ -124,13 +127,19 @@ def _alias_of_input(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Re
         return None
     if result.is_conj() or result.is_neg():
         raise CaptureRefusedError(Refusal.LAZY_RESULT)
-    address = storage_address(result)
-    for k, buffer in enumerate(buffers):
-        if buffer.numel() and storage_address(buffer) == address:
-            if result.dtype is not buffer.dtype:
-                raise CaptureRefusedError(Refusal.UNSUPPORTED_ALIAS)
-            return _view_of_argument(k, result, (result.data_ptr() - buffer.data_ptr()) // buffer.element_size())
-    return None
+    address, (start, end) = storage_address(result), byte_range(result)
+    sharing = [k for k, buffer in enumerate(buffers) if buffer.numel() and storage_address(buffer) == address]
+    if not sharing:
+        return None
+    fitting = [k for k in sharing if buffers[k].dtype is result.dtype]
+    if len(sharing) > 1:
+        # inputs of one storage may lie at the same addresses in storages of their own in another call
+        ranges = {k: byte_range(buffers[k]) for k in fitting}
+        fitting = [k for k, (first, last) in ranges.items() if first <= start and end <= last]
+    if not fitting:
+        raise CaptureRefusedError(Refusal.UNSUPPORTED_ALIAS)
+    k = fitting[0]
+    return _view_of_argument(k, result, (result.data_ptr() - buffers[k].data_ptr()) // result.element_size())
 
 
 def _owner_of(members: Sequence[torch.Tensor]) -> torch.Tensor | None:

@@ -6,6 +6,7 @@ Every story is told with graphs and without, and has to end the same.
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from typing import Any
 from unittest import mock
@@ -17,10 +18,12 @@ from cgverify.runtime import region as region_module
 from cgverify.runtime.graph import CapturedGraph
 from cgverify.runtime.guards import Refusal
 from cgverify.runtime.places import RESTS
+from cgverify.runtime.results import CaptureRefusedError, plan_results
 from tests.faults.pairs import Pair, assert_same, randn, step
 from tests.faults.test_e import run_in_threads
 
 import pytest
+import thunder
 import torch
 from torch import nn
 
@@ -73,6 +76,7 @@ def test_inputs_that_move_are_copied_again() -> None:
     assert [copies_of_a_call(pair, *others) for _ in range(2)] == [3, 3]
     assert copies_of_a_call(pair, others[0], tensors[1]) == 3
     call_at_rest(pair, tensors, AFTER)
+    assert [copies_of_a_call(pair, *tensors) for _ in range(3 * AFTER)] == [1] * (3 * AFTER)
     assert copies_of_a_call(pair, *tensors) == 1
     assert pair.transform.stats().captures == 3
 
@@ -224,3 +228,106 @@ def test_a_graph_in_place_that_made_room_is_captured_again() -> None:
         call_at_rest(pair, tensors, 3)
     assert close.call_count == 1
     assert copies_of_a_call(pair, *tensors) == 1
+
+
+def test_other_shapes_at_the_same_addresses_have_not_rested() -> None:
+    """One length of a slice comes to rest; calls of others cost a capture each, wherever the buffer lies."""
+    pair = Pair(lambda x: torch.sin(x) * 2 + x, in_place_after=AFTER, jit={"cache": "symbolic values"})
+    places = [randn(64) for _ in range(RESTS)]
+    for place in places:
+        call_at_rest(pair, (place[:1],), 3 * CALLS)
+        for length in range(2, 6):
+            for _ in range(2):
+                assert_same(*[side(place[:length]) for side in pair.sides])
+    assert pair.transform.stats().captures <= 1 + 2 * RESTS + 4
+
+
+def test_graphs_in_place_and_copying_ones_do_not_chase_each_other() -> None:
+    """Where there is no room for both kinds, calls that alternate between two places end up with graphs that copy."""
+    lengths = range(4, 10)
+    pair = Pair(fn, in_place_after=AFTER, max_graphs=len(lengths), jit={"cache": "symbolic values"})
+    first, second = ({length: inputs(length) for length in lengths} for _ in range(2))
+    for tensors in first.values():
+        call_at_rest(pair, tensors)
+    for place in (first, second, first, second):
+        for tensors in place.values():
+            call_at_rest(pair, tensors, 1)
+    before = pair.transform.stats()
+    for place in (second, first) * 3:
+        for tensors in place.values():
+            call_at_rest(pair, tensors, 1)
+    after = pair.transform.stats()
+    assert (after.captures, after.ungraphed) == (before.captures, before.ungraphed)
+
+
+def with_nothing(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """A result without elements that is a view of an input."""
+    return x + y, x[:0]
+
+
+@pytest.mark.parametrize("check", [None, "first"])
+def test_a_view_without_elements_keeps_no_argument_alive(check: str | None) -> None:
+    """It has no memory, so it needs none of the caller's; its strides do not matter to a check."""
+    pair, tensors = Pair(with_nothing, in_place_after=AFTER, check=check), inputs(4, 4)
+    call_at_rest(pair, (tensors[0].t(), tensors[1].t()))
+    storages = [weakref.ref(tensor.untyped_storage()) for tensor in tensors]
+    del tensors
+    gc.collect()
+    assert [storage() for storage in storages] == [None, None]
+    pair.assert_graphed(captures=2)
+
+
+class Counted(nn.Module):
+    """Writes the buffer, and reads the input."""
+
+    def __init__(self, buffer: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("counts", buffer)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.counts.add_(x)
+        return self.counts * 2
+
+
+def test_views_of_one_tensor_count_writes_together() -> None:
+    """A write to one half, which the plan knows of, is no hidden write to the other half."""
+    found = []
+    for transforms in ([CUDAGraphTransform(in_place_after=AFTER)], []):
+        flat = torch.ones(8, device="cuda")
+        jitted = thunder.jit(Counted(flat[:4]), transforms=transforms)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UngraphedWarning)
+            results = [jitted(flat[4:]) for _ in range(2 * CALLS)]
+        found.append((*results, flat))
+    assert_same(*found)
+
+
+def test_a_view_under_the_dtype_of_one_of_two_inputs() -> None:
+    """Inputs of one storage: the one that has the result's dtype is the one that it is a view of."""
+    pair, (x, _) = Pair(lambda x, y: (x + 1, y.t()), in_place_after=AFTER), inputs(4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UngraphedWarning)
+        for _ in range(2 * CALLS):
+            pair.agree(lambda: (x, x.view(torch.int32)))
+    assert copies_of_a_call(pair, x, x.view(torch.int32)) == 1
+
+
+def test_inputs_of_one_storage_that_later_have_their_own() -> None:
+    """A view of the second input is taken from the second, though the first one's storage reached as far once."""
+    flat = randn(256)
+    first, second = flat[:128].view(8, 16), flat[128:].view(8, 16)
+    makers = plan_results([first, second], [second.t()], ()).makers
+    own = [tensor.clone() for tensor in (first, second)]
+    assert_same(makers[0](own, ()), own[1].t())
+    with pytest.raises(CaptureRefusedError, match="memory between inputs"):
+        plan_results([first, second], [flat[64:192]], ())
+
+
+def test_one_object_twice_and_two_objects() -> None:
+    """A result that is an input is the caller's own object, of two at one address the right one."""
+    frozen = [nn.Parameter(randn(4, 4), requires_grad=False)]
+    frozen.append(nn.Parameter(frozen[0].data, requires_grad=False))
+    jitted = thunder.jit(lambda x, y: (x + y, y.contiguous()), transforms=[CUDAGraphTransform(in_place_after=AFTER)])
+    for second in (0, 1, 0):
+        for _ in range(CALLS):
+            assert jitted(frozen[0], frozen[second])[1] is frozen[second]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ def _without_addresses(args: Tensors, in_place: Collection[int]) -> Hashable:
 
 
 class _AnyAddress(EntryGuard):
-    def __init__(self, region: Region, args: Tensors, in_place: Collection[int], rests_after: int = 0) -> None:
+    def __init__(self, region: Region, args: Tensors, in_place: Collection[int], patience: float = math.inf) -> None:
         super().__init__(region, args, ())
 
 
@@ -42,7 +43,7 @@ class EveryInputInPlace(Mutant):
     in_call = (
         (region_module, "describe", _without_addresses),
         (region_module, "EntryGuard", _AnyAddress),
-        (Places, "choose", lambda places, args: frozenset(range(len(args)))),
+        (Places, "choices", lambda places, args: [frozenset(range(len(args)))]),
     )
 
 
