@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
@@ -180,7 +180,7 @@ class Report:
         """
         if format == "text":
             told = [d.render() for d in self._without_repeats()]
-            return "\n".join([*told, *self._explain_words(), self.summary()])
+            return "\n".join([*told, *explain_words(self.diagnostics), self.summary()])
         if format == "json":
             found = {"subject": self.subject, "ok": self.ok, "diagnostics": [d.as_dict() for d in self.diagnostics]}
             return json.dumps(found, indent=2)
@@ -194,14 +194,6 @@ class Report:
         for found in self.diagnostics:
             yield replace(found, why="") if found.code in told else found
             told.add(found.code)
-
-    def _explain_words(self) -> list[str]:
-        """What places and words of the findings mean, in a paragraph."""
-        places = (d.location for d in self.diagnostics if d.location.op is not None)
-        told = [f"{at.place} is op {at.op}, counted from 0, of the trace `{at.trace}`" for at in (*places,)[:1]]
-        text = " ".join(_prose(self.diagnostics))
-        told += [meaning for word, meaning in WORDS.items() if re.search(rf"\b{word}", text)]
-        return wrap("words: ", "; ".join(told))
 
     def summary(self) -> str:
         """One line: proved, or how many findings of each severity."""
@@ -231,6 +223,15 @@ class VerificationError(Exception):
 def _prose(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
     for found in diagnostics:
         yield from (found.message, found.why, *(note.message for note in found.notes), found.help)
+
+
+def explain_words(diagnostics: Sequence[Diagnostic]) -> list[str]:
+    """What places and words of the findings mean, in a paragraph: its lines."""
+    places = (d.location for d in diagnostics if d.location.op is not None)
+    told = [f"{at.place} is op {at.op}, counted from 0, of the trace `{at.trace}`" for at in (*places,)[:1]]
+    text = " ".join(_prose(diagnostics))
+    told += [meaning for word, meaning in WORDS.items() if re.search(rf"\b{word}", text)]
+    return wrap("words: ", "; ".join(told))
 
 
 def count(number: int, what: str) -> str:

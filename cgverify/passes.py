@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from cgverify.diagnostics import Format, Report
+from cgverify.diagnostics import Format, Report, explain_words
 from cgverify.verifier import verify_each_trace
 from cgverify.verifier.contracts import Contract
 from cgverify.verifier.stages import verify_stage
@@ -79,6 +79,7 @@ class PassReport:
             word = "proved" if check.proved else "not proved" if check.report.ok else "wrong"
             lines.append(f"{word:<10}  {check.trace}: {check.name}")
             lines += [f"  {line}" for found in check.report.diagnostics for line in found.render().splitlines()]
+        lines += explain_words([found for check in self.passes for found in check.report.diagnostics])
         proved = sum(check.proved for check in self.passes)
         lines.append(f"{proved} of {len(self.passes)} passes proved")
         if self.guilty is not None:

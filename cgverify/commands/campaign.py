@@ -46,7 +46,7 @@ MISSING = 3
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The campaign's folder.")]
 
 
-@app.command()
+@app.command(short_help="Run a campaign, or what is left of it.")
 def run(
     folder: FolderArgument,
     name: Annotated[str, typer.Option(help="Fixes every program drawn; another name, other programs.")] = "campaign",
@@ -133,7 +133,7 @@ def _showing(folder: CampaignFolder) -> Iterator[Callable[[CampaignFolder], None
         yield tell
 
 
-@app.command()
+@app.command(short_help="Say how far a campaign is and what it found.")
 def status(folder: FolderArgument, json_file: JsonOption = None) -> int:
     """Say how far a campaign is and what it found: 0 nothing fails, 1 something does."""
     from cgverify.fuzzing.campaign import CampaignError
@@ -143,7 +143,7 @@ def status(folder: FolderArgument, json_file: JsonOption = None) -> int:
         return _report(CampaignFolder.open(folder), json_file)
 
 
-@app.command()
+@app.command(short_help="Add up the folders of one campaign.")
 def merge(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of one campaign.")],
     into: Annotated[Path, typer.Option(help="The folder that gets all parts, and merged.json.")],
@@ -167,7 +167,7 @@ def merge(
     return code or MISSING
 
 
-@app.command()
+@app.command(short_help="Print a GitHub matrix, a job for each shard.")
 def matrix(shards: Annotated[int, typer.Option(help="How many shards the campaign has.", min=1)] = 8) -> int:
     """Print the jobs of a GitHub matrix, one for each shard."""
     if shards > MAX_JOBS:

@@ -92,7 +92,9 @@ def test_the_guilty_pass_is_named(transform: type[Transform]) -> None:
     assert {check.name for check in found.passes if not check.report.ok} == {transform.__name__}
     assert found.guilty is not None
     assert found.guilty.report.codes == ("CG501",)
-    assert found.render().endswith(f"guilty: {transform.__name__}")
+    lines = found.render().splitlines()
+    assert lines[-1] == f"guilty: {transform.__name__}"
+    assert sum(line.startswith("words: ") for line in lines) == 1
 
 
 def test_renders_for_machines() -> None:
