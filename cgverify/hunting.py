@@ -40,6 +40,9 @@ from hypothesis import HealthCheck, Phase
 BATCH = 50
 """Programs drawn from one seed."""
 
+RANDOM_SHARE = 0.75
+"""Part of the time for running a mutant that goes to random programs; the rest is for the kept ones."""
+
 REDUCING = {"direct": 15.0, "jit": 40.0}
 """Seconds that making a program small may take, by path."""
 
@@ -207,7 +210,7 @@ def _programs(mutant: type[Mutant], effort: Effort) -> Iterator[tuple[str, Progr
     """Yield random programs for as long as the effort allows, then the kept ones with their names."""
     began = time.monotonic()
     for program in _draw(effort, gradients=mutant.path == "jit"):
-        if time.monotonic() - began > effort.seconds:
+        if time.monotonic() - began > effort.seconds * RANDOM_SHARE:
             break
         yield "", program
     if effort.corpus:
@@ -227,7 +230,7 @@ def _reduce(mutant: type[Mutant], program: Program, hunt: Hunt, target: Target, 
 
     if device == "cuda" and mutant.shows != "gpu" and fails_on("emulated")(program):
         device = "emulated"
-    small = resolve_program(reduce_program(program, fails_on(device), seconds=REDUCING[mutant.path]))
+    small = resolve_program(reduce_program(program, fails_on(device), seconds=REDUCING[mutant.path], one_fault=True))
     return replace(hunt, size=len(small.statements), source=render_source(small))
 
 

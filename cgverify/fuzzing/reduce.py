@@ -1,26 +1,40 @@
-"""Makes a failing program small: fewer steps, fewer and plainer inputs, a shorter history.
+"""Makes a failing program small: fewer and plainer steps, fewer and plainer inputs, a shorter history.
 
 It works after Hypothesis, or instead of it, on the program itself, so it knows what is plainer: an operand that
-disappears is replaced by what its step read, shapes shrink to sizes 1 and 2, dtypes to float32, layouts to
-contiguous.
+disappears is replaced by what its step read, shapes shrink to sizes 1 and 2, dtypes to float32, layouts to contiguous,
+and where there is one fault only an op becomes one that negates or adds.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain, combinations
 from typing import Any
 
 from cgverify.fuzzing.choices import Choices, encode_choices, read_choices, without_input, without_step
 from cgverify.fuzzing.program import PLAIN_HISTORY, Call, Event, Input, Program, Step
+from cgverify.fuzzing.resolution import resolve_program
 
 import msgspec
+
+PLAIN_OPS = {"neg": 1, "add": 2, "neg_": 1, "add_": 2, "zero_": 1, "item": 1}
+"""Ops that stand for any other, with the number of their operands: new values, writes, and a wait of the host."""
+
+FEW = 12
+"""Up to how many steps two are tried to be left out at once: some are needed by one another."""
 
 SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (2,), (3,), (2, 2), (2, 3))
 
 
 def reduce_program(
-    program: Program, fails: Callable[[Program], bool], *, seconds: float = 20.0, attempts: int = 600
+    program: Program,
+    fails: Callable[[Program], bool],
+    *,
+    seconds: float = 20.0,
+    attempts: int = 600,
+    one_fault: bool = False,
 ) -> Program:
     """Return a program that still fails and of which no single simplification tried here does.
 
@@ -29,6 +43,8 @@ def reduce_program(
         fails: whether a program shows the failure in question.
         seconds: time after which the best so far is returned.
         attempts: calls of `fails` after which it is.
+        one_fault: whether only one fault can be behind the failure, so that ops may be replaced by others; otherwise
+            one fault might give way to another.
     """
     deadline = time.monotonic() + seconds
     best = encode_choices(read_choices(program))
@@ -37,7 +53,7 @@ def reduce_program(
     changed = True
     while changed:
         changed = False
-        for candidate in _simpler(best):
+        for candidate in chain(_simpler(best), _plainer_ops(best) if one_fault else ()):
             if attempts <= 0 or time.monotonic() > deadline:
                 return best
             if candidate == best or measure(candidate) >= measure(best):
@@ -67,7 +83,22 @@ def measure(program: Program) -> tuple[Any, ...]:
     odd_calls = sum(len(_oddities(event)) for event in program.history)
     events = len(program.history), sum(not isinstance(event, Call) for event in program.history), odd_calls
     outputs = len(program.outputs), nones
-    return len(program.steps), len(inputs), outputs, events, oddities, dtypes, values, params, elements, args
+    odd_ops = sum(step.op not in PLAIN_OPS for step in program.steps)
+    statements = len(resolve_program(program).statements)  # a step may stand for several
+    return (
+        statements,
+        len(program.steps),
+        odd_ops,
+        len(inputs),
+        outputs,
+        events,
+        oddities,
+        dtypes,
+        values,
+        params,
+        elements,
+        args,
+    )
 
 
 def _simpler(program: Program) -> Iterator[Program]:
@@ -79,6 +110,7 @@ def _simpler(program: Program) -> Iterator[Program]:
     yield from _shorter_histories(program)
     yield from _plainer_inputs(choices)
     yield from _plainer_steps(program)
+    yield from _fewer_pairs(choices)
 
 
 def _fewer_steps(choices: Choices) -> Iterator[Program]:
@@ -93,6 +125,22 @@ def _fewer_steps(choices: Choices) -> Iterator[Program]:
         size //= 2
     for position in reversed(range(count)):
         yield encode_choices(without_step(choices, position))
+
+
+def _fewer_pairs(choices: Choices) -> Iterator[Program]:
+    if len(choices.steps) <= FEW:
+        for later, earlier in combinations(reversed(range(len(choices.steps))), 2):
+            yield encode_choices(without_step(without_step(choices, later), earlier))
+
+
+def _plainer_ops(program: Program) -> Iterator[Program]:
+    choices = read_choices(program)
+    for position, chosen in enumerate(choices.steps):
+        for op, operands in PLAIN_OPS.items() if chosen.step.op not in PLAIN_OPS else ():
+            if len(chosen.operands) >= operands:
+                plain = replace(chosen, step=Step(op), operands=chosen.operands[:operands])
+                steps = (*choices.steps[:position], plain, *choices.steps[position + 1 :])
+                yield encode_choices(replace(choices, steps=steps))
 
 
 def _fewer_outputs(program: Program) -> Iterator[Program]:

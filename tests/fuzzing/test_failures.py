@@ -11,7 +11,7 @@ from typing import Any
 from cgverify.fuzzing.findings import Effort, failure_key
 from cgverify.fuzzing.oracles import check
 from cgverify.fuzzing.outcome import Outcome
-from cgverify.fuzzing.program import Call, Program, load_program
+from cgverify.fuzzing.program import Call, Input, Program, Step, load_program
 from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.reduce import measure, reduce_program
 from cgverify.fuzzing.resolution import resolve_program
@@ -136,3 +136,26 @@ def test_reduction_keeps_the_failure() -> None:
     assert measure(small) < measure(padded)
     assert (len(small.inputs), len(small.steps), len(small.history)) == (1, 1, 1)
     assert failure_key(small, "lost-write").startswith("lost-write-add")
+
+
+def test_reduction_leaves_out_steps_that_need_each_other() -> None:
+    """Two steps of which neither can go alone go together."""
+    big = Program(inputs=PROGRAMS["double"].inputs, steps=(Step("exp", (0,)), Step("neg", (0,)), Step("relu", (0,))))
+
+    def fails(program: Program) -> bool:
+        ops = {step.op for step in program.steps}
+        return ("exp" in ops) == ("neg" in ops) and "relu" in ops
+
+    assert [step.op for step in reduce_program(big, fails).steps] == ["relu"]
+
+
+@pytest.mark.parametrize(("one_fault", "last"), [(False, "read_and_reset"), (True, "zero_")])
+def test_reduction_makes_ops_plain_where_there_is_one_fault(one_fault: bool, last: str) -> None:
+    """A step that stands for four ops becomes the one of them that matters; but not one fault another."""
+    steps = (Step("addcmul_", (0, 0, 0)), Step("read_and_reset", (0,)))
+    big = Program(inputs=(Input(shape=(1,)),), steps=steps)
+
+    def fails(program: Program) -> bool:
+        return [step.op for step in program.steps][-1:] in (["read_and_reset"], ["zero_"])
+
+    assert [step.op for step in reduce_program(big, fails, one_fault=one_fault).steps] == [last]
