@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from cgverify.columns import lay_out, shorten, wrap
+from cgverify.wording import counted
 
 Format = Literal["text", "json", "github"]
 FORMATS: tuple[Format, ...] = ("text", "json", "github")
@@ -236,7 +237,7 @@ def explain_words(diagnostics: Sequence[Diagnostic]) -> list[str]:
 
 def count(number: int, what: str) -> str:
     """`1 value`, `2 values`, `no values`."""
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+    return counted(number, what) if number else f"no {what}s"
 
 
 def _location_dict(location: Location | None) -> dict[str, Any] | None:

@@ -58,7 +58,7 @@ TABLE = {
     "ir": Allowed(thunder=True),
     "plan": Allowed(),
     "columns": Allowed(),
-    "diagnostics": Allowed(frozenset({"columns"})),
+    "diagnostics": Allowed(frozenset({"columns", "wording"})),
     "transform": Allowed(FACTS, torch=True, thunder=PASSES),
     "runtime": Allowed(frozenset({"plan", "diagnostics"}), torch=True),
     "emulation": Allowed(torch=True),
