@@ -18,6 +18,9 @@ import torch
 Result = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], torch.Tensor]
 """Makes one result from the call's arguments and the tensors made for the call."""
 
+View = Callable[[torch.Tensor, torch.Size, tuple[int, ...], int], torch.Tensor]
+"""Makes a view from a base, a size, strides and an offset in elements."""
+
 
 class CaptureRefusedError(Exception):
     """The captured body cannot be served by a graph.
@@ -107,8 +110,8 @@ def plan_results(buffers: Sequence[torch.Tensor], results: Sequence[torch.Tensor
             shared.append(members)
             continue
         for k in members:
-            is_view = distinct[k] is not owner
-            makers[k] = _view_of_fresh(len(owners), distinct[k], owner) if is_view else _nth_fresh(len(owners))
+            is_owner = distinct[k] is owner
+            makers[k] = _nth_fresh(len(owners)) if is_owner else _view_of_fresh(len(owners), distinct[k], owner)
         owners.append(owner)
     blocks: list[Block] = []
     for position, members in enumerate(shared, len(owners)):
@@ -139,7 +142,7 @@ def _alias_of_input(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Re
     if not fitting:
         raise CaptureRefusedError(Refusal.UNSUPPORTED_ALIAS)
     k = fitting[0]
-    return _view_of_argument(k, result, (result.data_ptr() - buffers[k].data_ptr()) // result.element_size())
+    return _view_of_argument(k, result, buffers[k])
 
 
 def _owner_of(members: Sequence[torch.Tensor]) -> torch.Tensor | None:
@@ -178,12 +181,14 @@ def _nth_fresh(position: int) -> Result:
     return lambda args, fresh: fresh[position]
 
 
-def _view_of_argument(position: int, result: torch.Tensor, delta: int) -> Result:
+def _view_of_argument(position: int, result: torch.Tensor, buffer: torch.Tensor) -> Result:
     size, stride = result.size(), result.stride()
+    delta = (result.data_ptr() - buffer.data_ptr()) // result.element_size()
+    as_seen = _seen_by_autograd(result, buffer)
 
     def make(args: Sequence[torch.Tensor], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
         argument = args[position]
-        return argument.as_strided(size, stride, argument.storage_offset() + delta)
+        return as_seen(argument, size, stride, int(argument.storage_offset()) + delta)
 
     return make
 
@@ -191,14 +196,36 @@ def _view_of_argument(position: int, result: torch.Tensor, delta: int) -> Result
 def _view_of_fresh(position: int, result: torch.Tensor, owner: torch.Tensor) -> Result:
     size, stride = result.size(), result.stride()
     offset = (result.data_ptr() - owner.data_ptr()) // owner.element_size()
-    return lambda args, fresh: fresh[position].as_strided(size, stride, offset)
+    as_seen = _seen_by_autograd(result, owner)
+    return lambda args, fresh: as_seen(fresh[position], size, stride, offset)
 
 
 def _view_of_block(position: int, result: torch.Tensor, start: int) -> Result:
     size, stride, dtype = result.size(), result.stride(), result.dtype
     offset = (result.data_ptr() - start) // result.element_size()
+    view = torch.as_strided if result._is_view() else _detached
 
     def make(args: Sequence[torch.Tensor], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
-        return fresh[position].view(dtype).as_strided(size, stride, offset)
+        return view(fresh[position].view(dtype), size, stride, offset)
 
     return make
+
+
+def _seen_by_autograd(result: torch.Tensor, base: torch.Tensor) -> View:
+    """How to make a view that is to autograd what `result` is: a view of `base`, a detached one, or one of such a one.
+
+    A view of a tensor that requires a gradient requires one, even if it is made without gradients; `detach`, and what
+    is a view of its result, does not.
+    """
+    if not result._is_view():
+        return _detached
+    root = base._base if base._is_view() else base
+    return torch.as_strided if result._base is root else _of_detached
+
+
+def _detached(base: torch.Tensor, size: torch.Size, stride: tuple[int, ...], offset: int) -> torch.Tensor:
+    return base.as_strided(size, stride, offset).detach()
+
+
+def _of_detached(base: torch.Tensor, size: torch.Size, stride: tuple[int, ...], offset: int) -> torch.Tensor:
+    return base.detach().as_strided(size, stride, offset)

@@ -307,6 +307,40 @@ def test_A12_results_that_share_memory() -> None:
     pair.assert_graphed()
 
 
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("in_place_after", [1, None])
+def test_A12_detached_results(grad: bool, in_place_after: int | None) -> None:
+    """A detached argument or result, and a view of one, requires no gradient, and is a view where it would be."""
+
+    def of_argument(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.detach(x)
+        y.mul_(2)
+        return y, y.t()
+
+    def of_result(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.detach(x) * 2
+        y.add_(1)
+        z = torch.detach(y)
+        z.add_(1)
+        return y, z, z.t(), y.t()
+
+    def without_owner(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.detach(x) * 2
+        y.add_(1)
+        return torch.detach(y[1:]), y[:1]
+
+    def call(jitted: Any) -> Any:
+        x = randn(3, 3).requires_grad_(grad)
+        results = jitted(x)
+        return results, x, [result._is_view() for result in results]
+
+    for fn in (of_argument, of_result, without_owner):
+        pair = Pair(fn, in_place_after=in_place_after)
+        for seed in range(CALLS):
+            pair.do(call, seed)
+        pair.assert_graphed()
+
+
 def test_A13_clone_taken_for_an_alias() -> None:
     """Writing a clone leaves the original alone."""
 

@@ -39,6 +39,7 @@ KILLS = {
     "A07_fed_back": "SharedResult",
     "A08_between_graphs": "EveryInputInPlace",
     "A11_returned_unchanged": "DetachedView",
+    "A12_detached_result": "TrackedResults",
     "A12_results_share": "ViewFromTheStart",
     "A12_views_as_results": "DetachedView",
     "A16_changed_layout": "ContiguousBuffers",

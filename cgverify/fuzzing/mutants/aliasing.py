@@ -18,7 +18,6 @@ Tensors = Sequence[torch.Tensor]
 
 _alias_of_input = results_module._alias_of_input
 _plan_results = results_module.plan_results
-_view_of_argument = results_module._view_of_argument
 _view_of_block = results_module._view_of_block
 _view_of_fresh = results_module._view_of_fresh
 
@@ -45,13 +44,23 @@ class ResultIsBuffer(Mutant):
     in_call = ((results_module, "_alias_of_input", _the_buffer_itself),)
 
 
+def _argument_from_the_start(position: int, result: torch.Tensor, buffer: torch.Tensor) -> Result:
+    size, stride = result.size(), result.stride()
+    return lambda args, fresh: args[position].as_strided(size, stride, int(args[position].storage_offset()))
+
+
 class ViewFromTheStart(Mutant):
     """A result that is a view of an input begins where the input begins."""
 
     faults = ("A12",)
-    in_call = (
-        (results_module, "_view_of_argument", lambda position, result, delta: _view_of_argument(position, result, 0)),
-    )
+    in_call = ((results_module, "_view_of_argument", _argument_from_the_start),)
+
+
+class TrackedResults(Mutant):
+    """A detached argument comes back as a view that autograd tracks."""
+
+    faults = ("A12",)
+    in_call = ((results_module, "_seen_by_autograd", lambda result, base: torch.as_strided),)
 
 
 def _copied(make: Result) -> Result:
