@@ -341,6 +341,21 @@ def test_A12_detached_results(grad: bool, in_place_after: int | None) -> None:
         pair.assert_graphed()
 
 
+@pytest.mark.parametrize("rounding", [torch.floor, torch.ceil, torch.trunc, torch.round])
+def test_A13_rounded_integers_taken_for_an_alias(rounding: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Integers rounded are a copy, also where Thunder decomposes the op to nothing: a write to it ends there."""
+
+    def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = rounding(x)
+        y.add_(1)
+        return x + y, y
+
+    pair = Pair(fn)
+    for seed in range(CALLS):
+        pair.agree(lambda: (torch.arange(4, device="cuda") * 3,), seed)
+    pair.assert_graphed()
+
+
 def test_A13_clone_taken_for_an_alias() -> None:
     """Writing a clone leaves the original alone."""
 

@@ -91,11 +91,13 @@ class _Gather:
             nowhere = "it has no schema, no decomposition and no entry in cgverify's tables"
             self.unknown = self.unknown or f"nothing says what `{bsym.sym.name}` does: {nowhere}"
             return
+        written = len(self.writes)
         for sub in subsymbols:
             self.visit(sub)
         if rule.known:
             self.apply(rule, bsym)
-        if rule.fresh and bsym.sym.executor is not None:
+        # what writes an argument where its schema has no writes was told to work in place, and returns it
+        if rule.fresh and bsym.sym.executor is not None and len(self.writes) == written:
             self.share.update((proxy.name, ()) for proxy in bsym.flat_proxy_outs)
 
     def apply(self, rule: Signature, bsym: BoundSymbol) -> None:

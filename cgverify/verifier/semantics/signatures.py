@@ -26,7 +26,7 @@ class Signature:
         views: argument positions whose memory results may share; -1 stands for all.
         writes: argument positions written.
         identity: results are the arguments themselves.
-        fresh: results are in memory of their own, whatever views the decomposition is made of.
+        fresh: results are in memory of their own where torch's op runs, whatever views the decomposition is made of.
         lone: results share memory only with an argument that is the only tensor.
         conversion: results share memory only if dtype and device stay.
         random: draws random numbers, but for the switches in `off`.
@@ -169,7 +169,7 @@ def _torch_signature(name: str) -> Signature:
         known=bool(overloads or views or tabled or sync or name in tables.HOST_TRANSFERS | tables.CAPTURE_UNCERTAIN),
         views=views,
         writes=writes,
-        fresh=name in tables.NEVER_VIEWS,
+        fresh=name in tables.NEVER_VIEWS or _promises_fresh(overloads, views, writes),
         lone=name in tables.MAY_RETURN_ONLY_ARGUMENT,
         conversion=conversion,
         random=name in tables.UNTAGGED_RANDOM or torch.Tag.nondeterministic_seeded in tags,
@@ -189,6 +189,20 @@ def _overloads(name: str) -> list[Any]:
             found = [getattr(packet, overload) for overload in packet.overloads()]
             return [op for op in found if not any(argument.is_out for argument in op._schema.arguments)]
     return []
+
+
+def _promises_fresh(overloads: list[Any], views: tuple[int, ...], writes: tuple[int, ...]) -> bool:
+    """Whether the schemas say that results share no memory with an argument, and are bound to be right.
+
+    Autograd holds an op with a kernel of its own to its schema. One that is made of other ops (`reshape`) may return an
+    argument where there is nothing to do, whatever it says.
+    """
+    if views or writes:
+        return False
+    # those on Python numbers and lists belong to TorchScript alone
+    names = [name for overload in overloads if torch._C._dispatch_has_kernel(name := overload.name())]
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return bool(names) and not any(has_kernel(name, "CompositeImplicitAutograd") for name in names)
 
 
 def _annotated(overloads: Iterable[Any], wanted: Callable[[Any], bool]) -> tuple[int, ...]:
