@@ -10,6 +10,7 @@ A program file is UTF-8 JSON, one object; the version number changes when old fi
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -93,8 +94,8 @@ class Input(Plain, kw_only=True, frozen=True):
             starts one element into its storage, `expanded` repeats one slice along the first dimension.
         device: `cuda`, or `cpu` for a tensor that stays on the host.
         role: `arg` comes anew with each call; `parameter` and `buffer` belong to a module and keep their address.
-        alias_of: position of an earlier input of the same dtype and number of elements whose memory it shares; with
-            the layout `offset`, shifted by one element.
+        alias_of: position of an earlier input of the same dtype, device and number of elements whose memory it shares;
+            with the layout `offset`, of the same shape too, shifted by one element.
         requires_grad: whether autograd tracks it, where it can: not a buffer, and not integers.
         values: how its elements are drawn: from a normal distribution; as integers of magnitude 4 or less; or with
             infinities, NaNs, zeros of both signs and extremes among them.
@@ -115,6 +116,11 @@ class Input(Plain, kw_only=True, frozen=True):
     def trains(self) -> bool:
         """Whether autograd tracks it."""
         return self.requires_grad and self.dtype in FLOATS and self.role != "buffer"
+
+    def fits_memory_of(self, base: Input) -> bool:
+        """Whether it can be an alias of `base`."""
+        shapes_fit = self.shape == base.shape if self.layout == "offset" else prod(self.shape) == prod(base.shape)
+        return shapes_fit and (self.dtype, self.device) == (base.dtype, base.device)
 
 
 class Step(Plain, frozen=True):
@@ -219,6 +225,11 @@ def check_program(program: Program, source: str = "the program") -> None:
         base = entry.alias_of
         if base is not None and not 0 <= base < position:
             raise ProgramError(f"{source}: input {position} aliases input {base}; it must name an earlier input")
+        if base is not None and not entry.fits_memory_of(program.inputs[base]):
+            raise ProgramError(
+                f"{source}: input {position} aliases input {base}, which is of another kind; give it the same dtype, "
+                "device and number of elements, and with the layout offset the same shape"
+            )
     for position, step in enumerate(program.steps):
         operation = OPERATIONS.get(step.op)
         if operation is None:

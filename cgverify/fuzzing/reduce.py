@@ -171,7 +171,7 @@ def _oddities(event: Event) -> dict[str, Any]:
 
 
 def _plainer_inputs(choices: Choices) -> Iterator[Program]:
-    """Change one property of one input, or the shape of all, keeping every operand that still fits."""
+    """Change one property of one input (and of its aliases), or the shape of all; operands that still fit stay."""
     entries = [entry for _, entry in choices.inputs]
     for shape in SHAPES:
         yield _with_inputs(choices, [msgspec.structs.replace(entry, shape=shape) for entry in entries])
@@ -199,6 +199,10 @@ def _plainer_input(entry: Input) -> Iterator[dict[str, Any]]:
 
 def _with_inputs(choices: Choices, entries: list[Input]) -> Program:
     identities = [identity for identity, _ in choices.inputs]
+    for position, entry in enumerate(entries):
+        if entry.alias_of is not None and not entry.fits_memory_of(base := entries[entry.alias_of]):
+            fitting = msgspec.structs.replace(entry, shape=base.shape, dtype=base.dtype, device=base.device)
+            entries[position] = fitting
     numbered = tuple(zip(identities, entries, strict=True))
     return encode_choices(Choices(numbered, choices.steps, choices.outputs, choices.program))
 

@@ -11,7 +11,7 @@ from typing import Any
 from cgverify.fuzzing.findings import Effort, failure_key
 from cgverify.fuzzing.oracles import check
 from cgverify.fuzzing.outcome import Outcome
-from cgverify.fuzzing.program import Call, Input, Program, Step, load_program
+from cgverify.fuzzing.program import Call, Input, Program, Step, check_program, load_program
 from cgverify.fuzzing.properties import PROPERTIES
 from cgverify.fuzzing.reduce import measure, reduce_program
 from cgverify.fuzzing.resolution import resolve_program
@@ -136,6 +136,21 @@ def test_reduction_keeps_the_failure() -> None:
     assert measure(small) < measure(padded)
     assert (len(small.inputs), len(small.steps), len(small.history)) == (1, 1, 1)
     assert failure_key(small, "lost-write").startswith("lost-write-add")
+
+
+def test_reduction_changes_an_alias_with_its_base() -> None:
+    """An alias stays of its base's kind, so that the reduced program is one that could be drawn."""
+    base = Input(shape=(2, 3), dtype="i64")
+    big = Program(inputs=(base, Input(shape=(6,), dtype="i64", alias_of=0)), steps=(Step("add_", (0, 1)),))
+
+    def fails(program: Program) -> bool:
+        check_program(program)
+        return len(program.inputs) == 2 and program.inputs[1].alias_of == 0 and bool(program.steps)
+
+    assert reduce_program(big, fails).inputs == (
+        Input(shape=(), values="integers"),
+        Input(shape=(), values="integers", alias_of=0),
+    )
 
 
 def test_reduction_leaves_out_steps_that_need_each_other() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from cgverify.fuzzing.program import Program, ProgramError, decode_program, encode_program, load_program
 from cgverify.fuzzing.strategies import programs
@@ -88,6 +90,28 @@ def test_bad_parameter_value() -> None:
     """A parameter out of its choices is refused with the choices."""
     text = _edited('"op": "add"', '"op": "to_dtype", "params": {"dtype": "f31"}')
     with pytest.raises(ProgramError, match=r"dtype='f31'; it must be one of 'f64'"):
+        decode_program(text)
+
+
+@pytest.mark.parametrize(
+    ("alias", "fits"),
+    [
+        ({"shape": [6], "dtype": "i64"}, True),
+        ({"shape": [2, 3], "dtype": "i64", "layout": "offset"}, True),
+        ({"shape": [6], "dtype": "i64", "layout": "offset"}, False),
+        ({"shape": [2, 3]}, False),
+        ({"shape": [5], "dtype": "i64"}, False),
+        ({"shape": [2, 3], "dtype": "i64", "device": "cpu"}, False),
+    ],
+)
+def test_alias_is_of_its_bases_kind(alias: dict[str, Any], fits: bool) -> None:
+    """An alias that says another kind than its base is refused: its operations would be chosen for what it is not."""
+    inputs = [{"shape": [2, 3], "dtype": "i64"}, {**alias, "alias_of": 0}]
+    text = json.dumps({"format": "cgverify-program", "version": 2, "inputs": inputs, "steps": [], "outputs": []})
+    if fits:
+        assert decode_program(text).inputs[1].alias_of == 0
+        return
+    with pytest.raises(ProgramError, match=r"input 1 aliases input 0, which is of another kind; give it the same"):
         decode_program(text)
 
 
