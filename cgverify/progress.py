@@ -30,11 +30,13 @@ class Progress:
         total: how many steps there are; None if nobody knows.
         unit: what a step is, in the plural.
         stream: where to show it.
+        done: steps that an earlier run did; they do not count for the rate.
     """
 
-    def __init__(self, what: str, total: int | None, unit: str, stream: TextIO) -> None:
+    def __init__(self, what: str, total: int | None, unit: str, stream: TextIO, done: int = 0) -> None:
         self.what, self.total, self.unit, self.stream = what, total, unit, stream
-        self.done = self.failed = 0
+        self.done = self._found_done = done
+        self.failed = 0
         self._began = self._told = time.monotonic()
         self._bars: Bars | None = None
 
@@ -59,7 +61,7 @@ class Progress:
             self._bars.stop()
 
     def _pace(self) -> str:
-        rate = self.done / max(time.monotonic() - self._began, 1e-9)
+        rate = (self.done - self._found_done) / max(time.monotonic() - self._began, 1e-9)
         parts = [f"{rate:.{0 if rate >= 100 else 1}f}/s", f"{self.failed} failure{'' if self.failed == 1 else 's'}"]
         if self.total is not None and rate > 0:
             parts.append(f"{_duration((self.total - self.done) / rate)} left")
@@ -82,7 +84,7 @@ class Progress:
 
 @contextmanager
 def show_progress(
-    what: str, total: int | None = None, *, unit: str = "programs", stream: TextIO | None = None
+    what: str, total: int | None = None, *, unit: str = "programs", stream: TextIO | None = None, done: int = 0
 ) -> Iterator[Progress]:
     """Show how far a run is while the block lasts; the block calls `Progress.advance`.
 
@@ -91,8 +93,9 @@ def show_progress(
         total: how many steps there are; None if nobody knows.
         unit: what a step is, in the plural.
         stream: where to show it; standard error if None.
+        done: steps that an earlier run did.
     """
-    progress = Progress(what, total, unit, sys.stderr if stream is None else stream)
+    progress = Progress(what, total, unit, sys.stderr if stream is None else stream, done)
     try:
         yield progress
     finally:

@@ -124,7 +124,7 @@ def _run_one(folder: CampaignFolder, shard: int) -> None:
 @contextmanager
 def _showing(folder: CampaignFolder) -> Iterator[Callable[[CampaignFolder], None]]:
     """Show programs done; they are counted part by part."""
-    with show_progress("campaign", folder.campaign.programs) as progress:
+    with show_progress("campaign", folder.campaign.programs, done=folder.count_programs()[0]) as progress:
 
         def tell(folder: CampaignFolder) -> None:
             done, failed = folder.count_programs()

@@ -88,6 +88,14 @@ def test_time_left_is_said_in_one_unit_that_fits(clock: Clock, seconds: int, tex
         assert shown.render() == f"1 of {seconds + 1} programs, 1.0/s, 0 failures, {text} left"
 
 
+def test_what_an_earlier_run_did_makes_no_rate(clock: Clock) -> None:
+    """A run that goes on where another stopped counts what that did, but not for its rate and its time left."""
+    with show_progress("campaign", 1000, done=800, stream=io.StringIO()) as shown:
+        clock.now += 10
+        shown.advance(100)
+        assert shown.render() == "900 of 1000 programs, 10.0/s, 0 failures, 10 s left"
+
+
 def test_unknown_total_is_left_out(clock: Clock) -> None:
     """Without a total there is neither a share nor a time left."""
     with show_progress("campaign", unit="shards", stream=io.StringIO()) as shown:
