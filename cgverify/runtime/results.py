@@ -96,7 +96,7 @@ def plan_results(buffers: Sequence[torch.Tensor], results: Sequence[torch.Tensor
         elif result.numel():
             groups.setdefault(storage_address(result), []).append(k)
         else:
-            # tensors without elements share no memory: each is a group of its own, on no argument's storage
+            # other tensors without elements share no memory: each is a group of its own, on no argument's storage
             groups[-1 - k] = [k]
             distinct[k] = torch.empty_strided(result.size(), result.stride(), dtype=result.dtype, device=result.device)
     kept = [k for address, (k, *others) in groups.items() if address > 0 and not others and k in may_stay]
@@ -127,7 +127,7 @@ def _alias_of_input(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Re
         if result is buffer:
             return _nth_argument(k)
     if not result.numel():
-        return None
+        return _view_without_elements(result, buffers)
     if result.is_conj() or result.is_neg():
         raise CaptureRefusedError(Refusal.LAZY_RESULT)
     address, (start, end) = storage_address(result), byte_range(result)
@@ -143,6 +143,14 @@ def _alias_of_input(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Re
         raise CaptureRefusedError(Refusal.UNSUPPORTED_ALIAS)
     k = fitting[0]
     return _view_of_argument(k, result, buffers[k])
+
+
+def _view_without_elements(result: torch.Tensor, buffers: Sequence[torch.Tensor]) -> Result | None:
+    """What makes a result that lies nowhere: autograd alone knows whose view it is, and whether it takes a gradient."""
+    for k, buffer in enumerate(buffers):
+        if result.dtype is buffer.dtype and _is_tracked_view(result, buffer):
+            return _view_of_argument(k, result, buffer)
+    return None
 
 
 def _owner_of(members: Sequence[torch.Tensor]) -> torch.Tensor | None:
@@ -183,7 +191,7 @@ def _nth_fresh(position: int) -> Result:
 
 def _view_of_argument(position: int, result: torch.Tensor, buffer: torch.Tensor) -> Result:
     size, stride = result.size(), result.stride()
-    delta = (result.data_ptr() - buffer.data_ptr()) // result.element_size()
+    delta = int(result.storage_offset()) - int(buffer.storage_offset())
     as_seen = _seen_by_autograd(result, buffer)
 
     def make(args: Sequence[torch.Tensor], fresh: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -219,8 +227,12 @@ def _seen_by_autograd(result: torch.Tensor, base: torch.Tensor) -> View:
     """
     if not result._is_view():
         return _detached
-    root = base._base if base._is_view() else base
-    return torch.as_strided if result._base is root else _of_detached
+    return torch.as_strided if _is_tracked_view(result, base) else _of_detached
+
+
+def _is_tracked_view(result: torch.Tensor, base: torch.Tensor) -> bool:
+    """Whether autograd sees `result` as a view of `base`, or of what `base` is a view of."""
+    return result._is_view() and result._base is (base._base if base._is_view() else base)
 
 
 def _detached(base: torch.Tensor, size: torch.Size, stride: tuple[int, ...], offset: int) -> torch.Tensor:

@@ -341,6 +341,27 @@ def test_A12_detached_results(grad: bool, in_place_after: int | None) -> None:
         pair.assert_graphed()
 
 
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("in_place_after", [1, None])
+def test_A12_views_without_elements(grad: bool, in_place_after: int | None) -> None:
+    """A view of an argument that lies nowhere requires a gradient where the argument does; detached, it does not."""
+
+    def fn(x: torch.Tensor, empty: torch.Tensor, counts: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        counts.add_(1)
+        return empty.t(), x[:0], torch.detach(empty).t(), torch.detach(empty), empty * 2
+
+    def call(jitted: Any) -> Any:
+        x, empty = randn(3, 4).requires_grad_(grad), randn(0, 4).requires_grad_(grad)
+        counts = torch.zeros(1, dtype=torch.int64, device="cuda")
+        with torch.no_grad():
+            return jitted(x, empty, counts), counts
+
+    pair = Pair(fn, in_place_after=in_place_after)
+    for seed in range(CALLS):
+        pair.do(call, seed)
+    pair.assert_graphed()
+
+
 @pytest.mark.parametrize("rounding", [torch.floor, torch.ceil, torch.trunc, torch.round])
 def test_A13_rounded_integers_taken_for_an_alias(rounding: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """Integers rounded are a copy, also where Thunder decomposes the op to nothing: a write to it ends there."""
