@@ -19,10 +19,11 @@ from cgverify.fuzzing.targets import Target, find_target
 
 import torch
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import SearchStrategy
 
 
-def draw_programs(count: int, campaign: int = 0) -> list[Program]:
-    """Return `count` programs without parameters and buffers, the same ones each time."""
+def draw_programs(count: int, campaign: int = 0, strategy: SearchStrategy[Program] | None = None) -> list[Program]:
+    """Return `count` programs, the same ones each time; without parameters and buffers where no strategy says more."""
     drawn: list[Program] = []
 
     @seed(campaign)
@@ -33,7 +34,7 @@ def draw_programs(count: int, campaign: int = 0) -> list[Program]:
         phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
     )
-    @given(program=programs(modules=False, history=False))
+    @given(program=programs(modules=False, history=False) if strategy is None else strategy)
     def collect(program: Program) -> None:
         drawn.append(program)
 
