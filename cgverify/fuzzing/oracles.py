@@ -19,7 +19,7 @@ from typing import Any
 
 from cgverify.diagnostics import UngraphedWarning, VerificationError
 from cgverify.fuzzing.arguments import make_inputs
-from cgverify.fuzzing.devices import DeviceName, open_device
+from cgverify.fuzzing.devices import DeviceName, find_damage, open_device
 from cgverify.fuzzing.execution import first_line, prepare_values
 from cgverify.fuzzing.invariants import (
     BrokenStructure,
@@ -85,7 +85,8 @@ def check(
             if verdict.status == "ok" and (given_up := _find_given_up(warned)):
                 verdict = replace(verdict, status="fail", invariant=CaptureGivenUp.name, evidence=given_up)
             facts = replace(verdict.facts, replays=counters.replays)
-            if eager and verdict.status != "incomparable":
+            # in a process that the target has damaged nothing can be said of Thunder without graphs
+            if eager and verdict.status != "incomparable" and not find_damage():
                 base = trial.judge_base()
                 fault = base.evidence if base.status == "fail" else ""
                 facts = replace(facts, base_tier=base.tier if base.status != "incomparable" else "", base_fault=fault)

@@ -23,6 +23,7 @@ from cgverify.fuzzing.invariants import (
     TransformFailed,
 )
 from cgverify.fuzzing.program import History
+from cgverify.fuzzing.records import Side
 from cgverify.fuzzing.resolution import Resolved
 from cgverify.fuzzing.sides import Path, apply_transform, direct_side, eager_side, jit_side
 from cgverify.fuzzing.structure import count_regions
@@ -144,7 +145,7 @@ class Trial:
         """Run the history with the transform; return its record and the number of its regions."""
         if self.trace is None:
             side, traces = jit_side(self.resolved, transform)
-            record = run_history(side, self.resolved, self.history)
+            record = self._run_calls(side)
             # Here the transform runs inside the first call.
             for call in record.calls:
                 if isinstance(call.exception, VerificationError):
@@ -155,7 +156,16 @@ class Trial:
             side = direct_side(self.resolved, self.form, trace)
         except Exception as error:  # whatever keeps the emitted trace from becoming a function
             raise Fails(BrokenStructure, first_line(error)) from error
-        return run_history(side, self.resolved, self.history), count_regions(trace)
+        return self._run_calls(side), count_regions(trace)
+
+    def _run_calls(self, side: Side) -> Record:
+        """Make the calls with the target; what its caller cannot do between them any more is the target's doing."""
+        try:
+            return run_history(side, self.resolved, self.history)
+        except Exception as error:
+            if not find_damage():
+                raise
+            raise Fails(ProcessDamaged, f"between calls, the caller meets {first_line(error)}") from error
 
     def _judge_difference(self, difference: Difference, facts: Facts) -> Verdict:
         """A difference counts only if the un-graphed function, run again, agrees with itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +10,12 @@ from cgverify.fuzzing.comparison import compare_records
 from cgverify.fuzzing.execution import CallRecord, Record
 from cgverify.fuzzing.invariants import INVARIANTS, Broken
 from cgverify.fuzzing.oracles import Verdict, assert_holds, check, check_structure
-from cgverify.fuzzing.program import Program, Step
+from cgverify.fuzzing.program import Call, Draw, Input, Program, Step
 from cgverify.fuzzing.snapshots import relate, take_snapshots
 from cgverify.fuzzing.targets import Target, TargetError, find_target
 from tests.fuzzing.programs_by_name import PROGRAMS
 
+import msgspec
 import pytest
 import torch
 from thunder.core.prims import PrimIDs
@@ -158,6 +160,34 @@ def test_a_target_that_disturbs_the_reference_is_to_blame() -> None:
     program = Program(inputs=PROGRAMS["double"].inputs, steps=(Step("constant"),), outputs=(-1,))
     verdict = check(program, None, target(change), "emulated", path="jit")
     assert (verdict.status, verdict.invariant) == ("fail", "wrong-metadata")
+
+
+def _fail_in_a_capture() -> None:
+    with contextlib.suppress(RuntimeError), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        torch.ones(1, device="cuda").item()
+
+
+def test_a_caller_whose_own_work_fails_after_the_target_blames_it() -> None:
+    """A target after which its caller cannot draw random numbers fails; the fuzzer itself goes on."""
+
+    def change(trace: TraceCtx) -> TraceCtx:
+        _fail_in_a_capture()
+        return trace
+
+    program = msgspec.structs.replace(PROGRAMS["double"], history=(Call((1,)), Draw(), Call((2,))))
+    verdict = check(program, None, target(change), "emulated", eager=False)
+    assert (verdict.status, verdict.invariant) == ("fail", "process-damaged")
+    assert verdict.evidence.startswith("between calls, the caller meets RuntimeError: Offset increment outside graph")
+
+
+def test_nothing_is_said_of_thunder_in_a_damaged_process() -> None:
+    """Where the target's capture failed and left the generator unusable, eager PyTorch judges no more, and the failure
+    counts.
+    """
+    read = Program(inputs=(Input(shape=()),), steps=(Step("item", (0,)),), history=(Call((1,)), Draw()))
+    verdict = check(read, None, THUNDER, "emulated")
+    assert (verdict.status, verdict.invariant) == ("fail", "unexpected-error")
+    assert (verdict.facts.base_tier, verdict.facts.base_fault) == ("", "")
 
 
 def record(value: torch.Tensor, **changes: Any) -> Record:
