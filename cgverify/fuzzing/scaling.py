@@ -8,6 +8,7 @@ together once each has judged one program, so that neither imports nor a device'
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import queue
 import time
@@ -18,6 +19,7 @@ from typing import Any
 from cgverify.fuzzing.devices import DeviceName, choose_device
 from cgverify.fuzzing.executor import Isolated
 from cgverify.fuzzing.properties import PROPERTIES
+from cgverify.fuzzing.targets import TargetError, find_target
 from cgverify.fuzzing.throughput import draw_programs
 from cgverify.wording import counted
 
@@ -43,8 +45,10 @@ def measure_scaling(
         property: what is judged of each.
 
     Raises:
-        RuntimeError: a worker did not get as far as its first program.
+        TargetError: there is no such target.
+        RuntimeError: a worker ended, or did not get as far as its first program.
     """
+    find_target(target)
     return {number: _measure(number, seconds, (property, target, device)) for number in workers}
 
 
@@ -54,10 +58,10 @@ def describe_scaling(rates: dict[int, float]) -> list[str]:
     alone = rates[fewest] / fewest
     lines = []
     for number, rate in sorted(rates.items()):
-        share = (
-            "" if number == fewest else f", {rate / rates[fewest]:.1f} times, {100 * rate / number / alone:.0f} % each"
-        )
-        lines.append(f"{counted(number, 'worker')}: {rate:.1f} programs a second{share}")
+        line = f"{counted(number, 'worker')}: {rate:.1f} programs a second"
+        if number != fewest:
+            line += f", {rate / rates[fewest]:.1f} times, {100 * rate / number / alone:.0f} % each"
+        lines.append(line)
     return lines
 
 
@@ -67,16 +71,21 @@ def _measure(number: int, seconds: float, judged: tuple[str, str, DeviceName]) -
     processes = [context.Process(target=_work, args=(k, seconds, judged, start, done)) for k in range(number)]
     for process in processes:
         process.start()
+    deadline = time.monotonic() + START + 2 * seconds
+    rates: list[float] = []
     try:
-        counts = [done.get(timeout=START + 2 * seconds) for _ in processes]
-    except queue.Empty:
-        late = f"not all of {counted(number, 'worker')} judged a program within {START:g} s"
-        raise RuntimeError(f"{late}: what they printed says why; try fewer") from None
+        while len(rates) < number:
+            with contextlib.suppress(queue.Empty):
+                rates.append(done.get(timeout=1))
+            # one that ended badly keeps the others waiting
+            if any(process.exitcode for process in processes) or time.monotonic() > deadline:
+                failed = f"not all of {counted(number, 'worker')} judged programs for {seconds:g} s"
+                raise RuntimeError(f"{failed}: what they printed says why; try fewer")
     finally:
         for process in processes:
-            process.join(timeout=10)
+            process.join(timeout=10 if len(rates) == number else 0)
             process.kill()
-    return float(sum(counts))
+    return sum(rates)
 
 
 def _work(number: int, seconds: float, judged: tuple[str, str, DeviceName], start: Any, done: Any) -> None:
@@ -111,6 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     workers = [int(number) if number.isdecimal() else 0 for number in chosen.workers.split(",")]
     if not all(workers):
         parser.error(f"--workers {chosen.workers}: give numbers of 1 or more, separated by commas, such as 1,4,12")
+    try:
+        find_target(chosen.target)
+    except TargetError as error:
+        parser.error(f"--target {error}")
+    if chosen.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: torch.cuda.is_available() says no; use emulated or auto")
     device = choose_device(chosen.device)
     print(f"{chosen.property} of {chosen.target} on {device}, {chosen.seconds:g} s for each line", flush=True)
     rates = measure_scaling(workers, chosen.seconds, target=chosen.target, device=device, property=chosen.property)

@@ -24,6 +24,20 @@ def test_each_number_is_compared_with_the_fewest_workers() -> None:
     ]
 
 
+def test_a_worker_that_ends_is_no_reason_to_wait(capfd: pytest.CaptureFixture[str]) -> None:
+    """Where a worker ends before it has judged anything, that is said at once, with what it printed above."""
+    with pytest.raises(RuntimeError, match=r"not all of 1 worker judged programs for 0.1 s: what they printed"):
+        measure_scaling([1], 0.1, target="none", device="emulated", property="nonsense")
+    assert "KeyError: 'nonsense'" in capfd.readouterr().err
+
+
+def test_an_unknown_target_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is refused before any worker starts."""
+    with pytest.raises(SystemExit):
+        scaling.main(["--target", "nosuch"])
+    assert "--target " in (said := capsys.readouterr().err) and "nosuch" in said
+
+
 @pytest.mark.parametrize("workers", ["0", "1,x", "", "2,-1"])
 def test_numbers_of_workers_are_checked(workers: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What is no number of workers is named, with what to give."""
